@@ -47,25 +47,43 @@ type Carried struct {
 	// Steering is there if people have told the run something.
 	Steering *CarriedSteering `json:"steering,omitempty"`
 	// Armed lists the nodes whose effects may have to be undone, in the order in which they
-	// were attempted. Unwinding is there once the run's end is known.
+	// were attempted. Unwinding is there once the run's end is known, and Undoing before that
+	// if the run has undone effects of unknown outcome, or does so.
 	Armed     []int      `json:"armed,omitempty"`
+	Undoing   *Undoing   `json:"undoing,omitempty"`
 	Unwinding *Unwinding `json:"unwinding,omitempty"`
 }
 
 // Unwinding is a run that undoes its effects, across executions.
 type Unwinding struct {
-	// End is how the run will end, and Compensated and NotCompensated say what was undone so
-	// far.
-	End            RunEnd   `json:"end"`
+	// End is how the run will end.
+	End RunEnd `json:"end"`
+	Undoing
+}
+
+// Undoing is how far the undoing of effects is, across executions.
+type Undoing struct {
+	// Compensated and NotCompensated say what was undone so far.
 	Compensated    []string `json:"compensated,omitempty"`
 	NotCompensated []string `json:"not_compensated,omitempty"`
-	// Node is being undone, or -1, and Stage says how far that is. Args and Output are those
+	// Node is being undone, or 0, and Stage says how far that is. Args and Output are those
 	// of its call, and Orphans the failures in its block so far.
 	Node    int   `json:"node"`
 	Stage   byte  `json:"stage,omitempty"`
 	Args    Value `json:"args,omitempty"`
 	Output  Value `json:"output,omitempty"`
 	Orphans bool  `json:"orphans,omitempty"`
+	// Recoveries are undone one after the other while the run goes on. The first is Node, unless
+	// that is 0.
+	Recoveries []Recovery `json:"recoveries,omitempty"`
+}
+
+// Recovery is a node that has failed with an unknown outcome, and whose error edges are
+// delivered once its effect is undone: those of Held, which is in plan order.
+type Recovery struct {
+	Node  int           `json:"node"`
+	Held  []bool        `json:"held"`
+	Error *ErrorPayload `json:"error"`
 }
 
 // CarriedSteering is what people have told a run, across executions.

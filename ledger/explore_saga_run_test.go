@@ -293,7 +293,7 @@ func (r *running) advance() {
 		if !r.idle() {
 			return
 		}
-		r.progress.Stop()
+		r.undo.Unwind()
 		r.released = true
 	}
 	for r.undo.Left() {

@@ -60,8 +60,9 @@ type Progress struct {
 	// unhandled lists failed nodes whose error edges were delivered, while no
 	// target of them runs yet.
 	unhandled []int
-	// orphans lists failed nodes whose failure is not handled.
-	orphans []int
+	// orphans lists failed nodes whose failure is not handled, and broken the nodes whose
+	// undoing has failed so.
+	orphans, broken []int
 }
 
 // NewProgress returns the progress of a plan of which nothing has run.
@@ -260,7 +261,7 @@ func (s *Progress) review() {
 	for _, i := range s.unhandled {
 		handled, waiting := false, false
 		for _, e := range s.plan.Out(i) {
-			if s.plan.Edges[e].Type != Error || s.edges[e] != EdgeDelivered {
+			if s.plan.Edges[e].FromPort != ErrorPort || s.edges[e] != EdgeDelivered {
 				continue
 			}
 			to := s.plan.Edges[e].To
@@ -277,6 +278,8 @@ func (s *Progress) review() {
 		case handled:
 		case waiting:
 			still = append(still, i)
+		case s.plan.Nodes[i].Undoes != 0:
+			s.broken = append(s.broken, s.plan.Nodes[i].Undoes)
 		default:
 			s.orphans = append(s.orphans, i)
 		}
@@ -284,12 +287,17 @@ func (s *Progress) review() {
 	s.unhandled = still
 }
 
-// Stop drops what is ready to run.
-func (s *Progress) Stop() {
+// Stop drops what is ready to run, apart from nodes that undo node but, unless that is 0.
+func (s *Progress) Stop(but int) {
+	var queue []int
 	for _, i := range s.queue {
+		if but != 0 && s.plan.Nodes[i].Undoes == but {
+			queue = append(queue, i)
+			continue
+		}
 		s.nodes[i] = NodePending
 	}
-	s.queue = nil
+	s.queue = queue
 }
 
 // Undo lets the nodes run that undo node i. known reports that its output is known: edges
@@ -317,8 +325,11 @@ func (s *Progress) Undoes(i int) (any, all bool) {
 	return any, all
 }
 
+// Broken reports whether a node that undoes node i has failed, and nothing handles that.
+func (s *Progress) Broken(i int) bool { return slices.Contains(s.broken, i) }
+
 // Orphans lists the failed nodes whose failure is not handled, in the order of
-// discovery. Any of them ends a run.
+// discovery. Any of them ends a run. Nodes that undo another are not among them.
 func (s *Progress) Orphans() []int { return s.orphans }
 
 // Node is the state of node i.

@@ -260,15 +260,22 @@ func (r *run) reconsider() {
 }
 
 // withdraw closes what is open when the run's end is known, for a bounded time: nobody is
-// asked any more. The guardian's sweeper closes what stays.
-func (r *run) withdraw() {
+// asked any more. The guardian's sweeper closes what stays. If undoing, people are still asked
+// about what undoes an effect.
+func (r *run) withdraw(undoing bool) {
 	request := contract.SignRequest{Run: r.identity(), Withdraw: "the run ends"}
+	var barriers []*barrier
 	for _, b := range r.barriers {
-		if b.id != "" {
+		switch {
+		case b.id == "": // it is opened anew, if somebody waits there
+		case undoing && slices.ContainsFunc(r.waitersAt(b.name), r.undoes):
+			b.next = r.now() // what was on its way about it is dropped
+			barriers = append(barriers, b)
+		default:
 			request.Barriers = append(request.Barriers, b.id)
 		}
 	}
-	r.parked, r.barriers = nil, nil
+	r.parked, r.barriers = slices.DeleteFunc(r.parked, func(w *wait) bool { return !undoing || !r.undoes(w) }), barriers
 	if len(request.Barriers) == 0 {
 		return
 	}

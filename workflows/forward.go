@@ -275,8 +275,8 @@ func (r *run) unsuccessful(i int, e contract.ErrorPayload) {
 	}
 	r.journal.note(r.entry(i, contract.JournalEntry{State: contract.Failed, Attempts: e.Attempts, Error: brief(&e)}))
 	r.errors[i] = &e
-	if e.Kind == contract.OutcomeUnknown {
-		// What may have happened is undone before anything else: no error edge handles it.
+	if e.Kind == contract.OutcomeUnknown && (!r.plan.Undoable(i) || r.plan.Nodes[i].Undoes != 0) {
+		// What may have happened stays: no error edge handles it.
 		r.progress.Fail(i, nil)
 		return
 	}
@@ -284,6 +284,18 @@ func (r *run) unsuccessful(i int, e contract.ErrorPayload) {
 	if asked {
 		r.again = append(r.again, &wait{kind: waitRoute, node: i, since: r.now()})
 		return
+	}
+	r.routed(i, held)
+}
+
+// routed settles failed node i once it is known which of its error edges hold. One of unknown
+// outcome is undone before any of them is delivered.
+func (r *run) routed(i int, held []bool) {
+	if r.errors[i].Kind == contract.OutcomeUnknown {
+		if r.undo.Recover(i, held) {
+			return
+		}
+		held = nil
 	}
 	r.progress.Fail(i, held)
 }

@@ -74,13 +74,17 @@ func (r *run) sendPosts(posts []contract.Post, within time.Duration) (string, wo
 }
 
 // settleUp reports costs to the guardian at the end of a run, for a bounded time. Of calls in
-// flight the whole hold is spent.
+// flight the whole hold is spent, unless they undo an effect.
 func (r *run) settleUp() {
 	for _, w := range r.flights {
-		r.pays(w, contract.Post{})
+		if !r.undoes(w) {
+			r.pays(w, contract.Post{})
+		}
 	}
 	for _, w := range slices.Concat(r.again, r.sleeping, r.stalled) {
-		r.pays(w, contract.Post{Unstarted: true})
+		if !r.undoes(w) {
+			r.pays(w, contract.Post{Unstarted: true})
+		}
 	}
 	y := &r.payments
 	for posts := range slices.Chunk(slices.Concat(y.sent, y.posts), contract.MaxPosts) {

@@ -61,6 +61,14 @@ func (x *inbox) take(s *signature) bool {
 	return true
 }
 
+// anew has what is being verified verified once more: its answer is dropped.
+func (x *inbox) anew() {
+	for _, s := range x.sent {
+		x.bytes += len(s.envelope)
+	}
+	x.waiting, x.sent = slices.Concat(x.sent, x.waiting), nil
+}
+
 // signed reports whether something is there for verify to do.
 func (r *run) signed() bool {
 	x := &r.inbox
@@ -137,10 +145,7 @@ func (r *run) landSign(w *wait) {
 		} else {
 			r.journal.unopened = true
 		}
-		for _, s := range x.sent {
-			x.bytes += len(s.envelope)
-		}
-		x.waiting, x.sent = slices.Concat(x.sent, x.waiting), nil
+		x.anew()
 		return
 	}
 	x.again, x.next = 0, time.Time{}

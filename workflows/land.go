@@ -89,7 +89,7 @@ func (r *run) landRoute(w *wait) {
 	}
 	if err == nil {
 		r.returned(w)
-		r.progress.Fail(w.node, result.Held)
+		r.routed(w.node, result.Held)
 		return
 	}
 	f := readFailure(err, w)

@@ -141,8 +141,8 @@ func (r *run) call(w *wait) {
 	r.meter.emit(size(&call))
 	options := r.options(w)
 	ctx := r.steady
-	if options.HeartbeatTimeout > 0 && !w.decided {
-		ctx = r.heeded // the outcome of an effect is awaited
+	if options.HeartbeatTimeout > 0 && !w.decided && !r.undoes(w) {
+		ctx = r.heeded // the outcome of an effect is awaited, and what undoes one goes on
 	}
 	w.future = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), r.plan.Nodes[w.node].Activity(), call)
 }
@@ -172,7 +172,7 @@ func (r *run) request(w *wait) contract.Call {
 
 func (r *run) routeRequest(w *wait) contract.RouteRequest {
 	request := contract.RouteRequest{
-		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Error: *r.errors[w.node], Request: w.request, Patient: w.checks(),
+		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Error: *handled(r.errors[w.node]), Request: w.request, Patient: w.checks(),
 	}
 	if r.plan.Nodes[w.node].RoutesOnInput {
 		request.Input = r.head.Whole

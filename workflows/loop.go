@@ -24,6 +24,10 @@ func (r *run) loop() (contract.Result, error) {
 				r.hurry()
 				return nil, r.continueAsNew()
 			}
+			if r.undoMeanwhile() {
+				r.release()
+				continue
+			}
 			r.dispatch()
 			r.resume()
 			r.arm()

@@ -13,7 +13,7 @@
 //	loop.go      the loop that runs a plan
 //	close.go     the end
 //	unwind.go    releasing what is in flight when the end is known
-//	undo.go      undoing effects after that
+//	undo.go      undoing effects, after that or while the run goes on
 //	carry.go     continuing as new
 //	await.go     waiting for something to happen
 //	land.go      the answers of activities

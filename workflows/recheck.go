@@ -42,7 +42,9 @@ func (r *run) askCheck(w *wait) {
 	timeout, heartbeat := time.Duration(check.TimeoutMS)*time.Millisecond, time.Duration(0)
 	ctx := r.steady
 	if timeout > heartbeatTimeout {
-		ctx, heartbeat = r.heeded, heartbeatTimeout
+		if heartbeat = heartbeatTimeout; !r.undoes(w) {
+			ctx = r.heeded
+		}
 	}
 	policy := r.policy(w)
 	w.future = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{

@@ -109,6 +109,9 @@ func recordings(t *testing.T) []recording {
 		{name: "checked-continued", source: checked, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, signaled, completed}, during: approving},
 		{name: "undone", source: undone, input: `{"x":"one"}`, acting: true, has: types{started, failed}},
 		{name: "undone-continued", source: undone, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, failed}},
+		{name: "recovered", source: recovered, input: `{"x":"one"}`, acting: true, has: types{failing, completed}},
+		{name: "recovered-continued", source: recovered, input: `{"x":"one"}`, after: 8, acting: true, has: types{failing, continued, completed}},
+		{name: "recovered-overtaken", source: overtaken, input: `{"x":"one"}`, acting: true, has: types{failing, failed}},
 		{name: "paid", source: paid, input: `{"x":"one"}`, acting: true, has: types{started, completed}},
 		{name: "paid-continued", source: paid, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, completed}},
 		{name: "paid-deadline", source: document("currency: USD\nlimits: {deadline_ms: 3000}\n", "  - {id: wait, template: sh/wait, cost_estimate: 2}\n", "  - wait.x -> $output.x\n"), input: `{}`, acting: true, has: types{started, fired, failed}},
@@ -297,6 +300,26 @@ var undone = strings.Replace(document("", `  - {id: one, template: sh/write}
   - {from_node: two, from_port: $compensate, to_node: not-two, to_port: x, edge_type: error, required: true, transform: "${args.x}"}
   - $input.x -> $output.x
 `), "agent: tester\n", "agent: tester\nallow: [pure, committing]\n", 1)
+
+// recovered is a plan with an effect of unknown outcome, which is undone while the run goes on,
+// and whose failure is handled then.
+var recovered = strings.Replace(document("", `  - {id: one, template: sh/hang}
+  - {id: not-one, template: sh/write}
+  - {id: noted, template: engine/pass, timeout_ms: 500, input_schema: {type: object, properties: {x: {type: string}}, required: [x]}, output_schema: {type: object, properties: {x: {type: string}}, required: [x]}}
+`, `  - $input.x -> one.x
+  - {from_node: one, from_port: $compensate, to_node: not-one, to_port: x, edge_type: error, required: true, transform: "${args.x}"}
+  - {from_node: one, from_port: $error, to_node: noted, to_port: x, edge_type: error, required: true, when: "error.kind == 'outcome_unknown'", transform: "${error.kind}"}
+  - {from_node: noted, from_port: x, to_node: $output, to_port: y, edge_type: data, required: false}
+  - $input.x -> $output.x
+`), "agent: tester\n", "agent: tester\nallow: [pure, committing]\n", 1)
+
+// overtaken fails elsewhere while that effect is being undone.
+var overtaken = strings.Replace(strings.Replace(recovered, "not-one, template: sh/write", "not-one, template: sh/hang", 1), "edges:\n",
+	`  - {id: naps, template: engine/sleep, timeout_ms: 8000, with: {ms: 1600}}
+  - {id: fails, template: engine/fail, timeout_ms: 5000, with: {kind: tool_error, message: it ends here}}
+edges:
+  - naps -> fails
+`, 1)
 
 // paid is a plan with calls that cost something, one after the other and beside each other.
 var paid = document("currency: USD\n", `  - {id: first, template: sh/echo, cost_estimate: 1.5}

@@ -162,7 +162,7 @@ func (r *run) over() bool {
 
 // stuck reports whether nothing is left that could settle a node.
 func (r *run) stuck() bool {
-	return len(r.flights)+len(r.sleeping)+len(r.again)+len(r.stalled)+len(r.parked)+r.progress.Ready() == 0
+	return len(r.flights)+len(r.sleeping)+len(r.again)+len(r.stalled)+len(r.parked)+r.progress.Ready() == 0 && !r.undo.Recovering()
 }
 
 // fails ends the run with a failure. A run that is unwinding has its first cause.

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"encoding/json"
 	"time"
 
 	"chimera.ai/engine/contract"
@@ -113,7 +114,7 @@ func (s *scope) deliver(i int) []contract.Delivery {
 		if edge.FromPort == plan.CompensatePort {
 			d.Args, d.Output, d.Error = s.undone.args, s.undone.output, s.errors[edge.From]
 		} else if edge.Type == plan.Error {
-			d.Error = s.errors[edge.From]
+			d.Error = handled(s.errors[edge.From])
 		} else {
 			values := s.values[edge.From]
 			d.Value = at(values, s.plan.ValueAt(e))
@@ -122,6 +123,17 @@ func (s *scope) deliver(i int) []contract.Delivery {
 		all = append(all, d)
 	}
 	return all
+}
+
+// handled is a failure as error edges see it: one of unknown outcome, only once its effect no
+// longer stands.
+func handled(e *contract.ErrorPayload) *contract.ErrorPayload {
+	if e == nil || e.Kind != contract.OutcomeUnknown {
+		return e
+	}
+	undone := *e
+	undone.Details = json.RawMessage(`{"undone":true}`)
+	return &undone
 }
 
 func at(values []contract.Value, i int) contract.Value {

@@ -16,10 +16,16 @@ import (
 // more. Calls that react to a cancellation are made anew from here on.
 func (r *run) letGo() {
 	r.dropped = r.answers()
-	r.flights = slices.DeleteFunc(r.flights, func(w *wait) bool { return w.kind != waitJournal && w.kind != waitPost })
-	r.again, r.sleeping, r.stalled, r.opening, r.inbox.signing, r.steering.sent = nil, nil, nil, 0, false, false
+	other := func(w *wait) bool { return !r.undoes(w) }
+	r.flights = slices.DeleteFunc(r.flights, func(w *wait) bool { return w.kind != waitJournal && w.kind != waitPost && other(w) })
+	r.again, r.stalled = slices.DeleteFunc(slices.Concat(r.again, r.stalled), other), nil
+	r.sleeping = slices.DeleteFunc(r.sleeping, other)
+	r.opening, r.inbox.signing, r.steering.sent = 0, false, false
+	if len(r.barriers) > 0 {
+		r.inbox.anew()
+	}
 	r.outage = outage{}
-	r.progress.Stop()
+	r.undo.Unwind()
 	r.heeded, r.cancelHeeded = workflow.WithCancel(r.steady)
 	r.released = true
 }
@@ -29,7 +35,7 @@ func (r *run) undone() bool {
 	if r.end.State != contract.RunSucceeded && r.undo.Left() {
 		return false
 	}
-	if r.undo.Began() {
+	if r.undo.Began() && r.end.Failure != nil {
 		r.settleUp()
 		r.end.Failure.Compensated, r.end.Failure.NotCompensated = r.undo.Compensated(), r.undo.NotCompensated()
 		*r.end.Failure = complete(*r.end.Failure)
@@ -37,15 +43,28 @@ func (r *run) undone() bool {
 	return true
 }
 
-// undoNext takes the next step of undoing what the run has done.
-func (r *run) undoNext() {
-	switch r.undo.Next() {
+// undoMeanwhile takes the next step of undoing an effect of unknown outcome while the run goes on. It
+// reports whether the node of one has settled.
+func (r *run) undoMeanwhile() bool {
+	if !r.undo.Recovering() {
+		return false
+	}
+	step := r.undo.Proceed()
+	r.undoStep(step)
+	return step == plan.UndoEnd
+}
+
+// undoNext takes the next step of undoing what a run has done whose end is known.
+func (r *run) undoNext() { r.undoStep(r.undo.Next()) }
+
+func (r *run) undoStep(step plan.UndoStep) {
+	switch step {
 	case plan.UndoWait, plan.UndoEnd:
 	case plan.UndoAsk:
 		r.again = append(r.again, &wait{kind: waitUndo, node: r.undo.Node(), since: r.now()})
 	case plan.UndoStop:
 		r.again, r.sleeping, r.stalled = nil, nil, nil
-		r.withdraw()
+		r.withdraw(false)
 		if r.idle() {
 			r.undo.Stopped()
 		}
@@ -121,9 +140,23 @@ func (r *run) landUndo(w *wait) {
 // carryUndo carries what there is to undo.
 func (r *run) carryUndo(c *contract.Carried) {
 	if r.phase == unwinding {
-		c.Unwinding = &contract.Unwinding{End: r.end, Args: r.scope.undone.args, Output: r.scope.undone.output}
+		c.Unwinding = &contract.Unwinding{End: r.end}
 	}
 	r.undo.Carry(c)
+	if u := undoingOf(c); u != nil {
+		u.Args, u.Output = r.scope.undone.args, r.scope.undone.output
+		for i := range u.Recoveries {
+			u.Recoveries[i].Error = r.errors[u.Recoveries[i].Node]
+		}
+	}
+}
+
+// undoingOf is how far the undoing of effects is that is carried, or nil.
+func undoingOf(c *contract.Carried) *contract.Undoing {
+	if c.Unwinding != nil {
+		return &c.Unwinding.Undoing
+	}
+	return c.Undoing
 }
 
 func (r *run) restoreUndo(c *contract.Carried) bool {
@@ -133,7 +166,15 @@ func (r *run) restoreUndo(c *contract.Carried) bool {
 	}
 	if w != nil {
 		r.phase, r.released, r.end = unwinding, true, w.End
-		r.scope.undone.args, r.scope.undone.output = w.Args, w.Output
+	}
+	if u := undoingOf(c); u != nil {
+		r.scope.undone.args, r.scope.undone.output = u.Args, u.Output
+		for _, x := range u.Recoveries {
+			if x.Error == nil {
+				return false
+			}
+			r.errors[x.Node] = x.Error
+		}
 	}
 	return true
 }

@@ -7,12 +7,13 @@ import (
 )
 
 // unwind releases what is in flight when the run's end is known. Calls that react
-// to cancellation are cancelled; the results of all others are dropped.
+// to cancellation are cancelled; the results of all others are dropped. What undoes an effect
+// already goes on.
 func (r *run) unwind() {
 	r.unpause()
 	r.cancelHeeded()
 	r.disarm()
-	r.withdraw()
+	r.withdraw(true)
 	r.awaitEffects()
 	r.dismiss()
 	r.settleUp()
@@ -26,7 +27,7 @@ func (r *run) dismiss() {
 	// It cannot be cancelled, and fails in no other way.
 	_ = workflow.Await(r.steady, r.begun)
 	for _, w := range r.flights {
-		if w.kind == waitChild && w.child.Run != "" {
+		if w.kind == waitChild && w.child.Run != "" && !r.undoes(w) {
 			asked = append(asked, workflow.RequestCancelExternalWorkflow(r.steady, w.child.Workflow, w.child.Run))
 		}
 	}
@@ -35,10 +36,10 @@ func (r *run) dismiss() {
 	}
 }
 
-// acting reports whether a call of an effect is in flight.
+// acting reports whether a call of an effect is in flight that undoes no other.
 func (r *run) acting() bool {
 	for _, w := range r.flights {
-		if w.decided {
+		if w.decided && !r.undoes(w) {
 			return true
 		}
 	}
@@ -52,14 +53,16 @@ func (r *run) awaitEffects() {
 		// It cannot be cancelled, and fails in no other way.
 		_ = workflow.Await(r.steady, func() bool {
 			for _, w := range r.flights {
-				if w.decided && w.ready() || r.reported() {
+				if w.decided && !r.undoes(w) && w.ready() || r.reported() {
 					return true
 				}
 			}
 			return false
 		})
 		for _, w := range r.takeReady() {
-			if w.decided && w.kind != waitChild { // a child has told the ledger
+			if r.undoes(w) {
+				r.land(w)
+			} else if w.decided && w.kind != waitChild { // a child has told the ledger
 				r.landEffect(w)
 			}
 		}

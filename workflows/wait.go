@@ -241,6 +241,9 @@ func (r *run) inFlight() int {
 	return n - r.opening
 }
 
+// undoes reports whether w belongs to the undoing of an effect.
+func (r *run) undoes(w *wait) bool { return w.kind == waitUndo || r.plan.Nodes[w.node].Undoes != 0 }
+
 // idle reports whether no node's call is in flight. A batch in flight is written
 // again at the end, or carried.
 func (r *run) idle() bool { return r.inFlight() == 0 }

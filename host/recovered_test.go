@@ -1,0 +1,176 @@
+package host_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/stage"
+)
+
+// heldPages is the tool of sagaCatalog; it erases a line that is slow, and looks at a line, only
+// when the test lets it.
+const heldPages = `in=$(cat)
+line=$(printf '%s' "$in" | sed -n 's/.*"line":"\([^"]*\)".*/\1/p')
+held() { while ! [ -e "$LINES_FILE-$1-$line" ]; do sleep 0.05; done; }
+case $1 in
+write) echo "write $line" >> "$LINES_FILE"
+	case $line in *hangs*) sleep 60 ;; esac
+	echo '{"page":7}' ;;
+erase) echo "erase $line" >> "$LINES_FILE"
+	case $line in *slow*) held erase ;; esac
+	case $line in *ink*) echo '{"kind":"tool_error","message":"it does not go away"}'; exit 1 ;; esac
+	echo '{}' ;;
+look) held look; echo '{"kind":"tool_error","message":"it is not there"}'; exit 1 ;;
+esac`
+
+// recoveredPlan writes two lines, of which nobody knows the second. It is erased, and the plan
+// goes on; it fails then if that is asked of it. Something beside it may fail.
+const recoveredPlan = `{apiVersion: chimera/v1, kind: Plan, name: recovered, version: "1", agent: tester, allow: [pure, committing],
+  input_schema: {type: object, properties: {one: {type: string}, two: {type: string}, beside: {type: boolean}, fails: {type: boolean}, when: {type: string}}, required: [one, two, beside, fails, when]},
+  output_schema: {type: object, properties: {failure: {type: object}}},
+  nodes: [
+    {id: first, template: book/write, commit_policy: {}}, {id: back, template: book/erase, commit_policy: {rollback: {none: "gone"}}},
+    {id: second, template: book/write, timeout_ms: 1500, commit_policy: {}}, {id: back2, template: book/erase, commit_policy: {rollback: {none: "gone"}}},
+    {id: noted, template: engine/pass, input_schema: {type: object, properties: {failure: {type: object}}, required: [failure]}, output_schema: {type: object, properties: {failure: {type: object}}, required: [failure]}},
+    {id: beside, template: book/look},
+    {id: last, template: engine/fail, with: {message: "it ends here"}}],
+  edges: [$input.one -> first.line, first -> second, $input.two -> second.line,
+    {from_node: first, from_port: $compensate, to_node: back, to_port: line, edge_type: error, required: true, transform: "${args.line}"},
+    {from_node: second, from_port: $compensate, to_node: back2, to_port: line, edge_type: error, required: true, transform: "${args.line}"},
+    {from_node: second, from_port: $error, to_node: noted, to_port: failure, edge_type: error, required: true, when: "error.kind == input.when && error.details != null"},
+    {from_node: $input, from_port: beside, to_node: beside, to_port: $start, edge_type: conditional, required: true}, $input.two -> beside.line,
+    {from_node: noted, from_port: $done, to_node: last, to_port: $start, edge_type: conditional, required: true, when: "input.fails"},
+    {from_node: noted, from_port: failure, to_node: $output, to_port: failure, edge_type: data, required: false}]}`
+
+// recovering is the input of a run, in canonical order.
+type recovering struct {
+	Beside bool   `json:"beside"`
+	Fails  bool   `json:"fails"`
+	One    string `json:"one"`
+	Two    string `json:"two"`
+	When   string `json:"when"`
+}
+
+func (a *acting) recovers(t *testing.T, name, digest string, in recovering) client.WorkflowRun {
+	t.Helper()
+	raw, err := json.Marshal(in)
+	require.NoError(t, err)
+	return a.start(t, strings.ReplaceAll(name, " ", "-"), digest, string(raw))
+}
+
+// lets lets the tool go on with a line.
+func (a *acting) lets(t *testing.T, what, line string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(a.lines+"-"+what+"-"+line, nil, 0o600))
+}
+
+// TestRecovered: an effect of unknown outcome is undone while the run goes on, and then an error
+// edge handles it. Otherwise its failure ends the run.
+func TestRecovered(t *testing.T) {
+	stage.Parallel(t)
+	a := actBy(t, "book", heldPages, sagaCatalog, sagaPolicy)
+	digest := a.publish(t, recoveredPlan)
+	for name, c := range map[string]struct {
+		in        recovering
+		kind      contract.Kind
+		done, not []string
+		lines     []string
+	}{
+		"handled": {recovering{One: "a", Two: "hangs", When: "outcome_unknown"}, "", nil, nil,
+			[]string{"write a", "write hangs", "erase hangs"}},
+		"handled, and it fails later": {recovering{One: "b", Two: "hangs b", Fails: true, When: "outcome_unknown"}, contract.ToolError, []string{"second", "first"}, []string{},
+			[]string{"write b", "write hangs b", "erase hangs b", "erase b"}},
+		"it cannot be undone": {recovering{One: "c", Two: "hangs ink", When: "outcome_unknown"}, contract.OutcomeUnknown, []string{"first"}, []string{"second"},
+			[]string{"write c", "write hangs ink", "erase hangs ink", "erase c"}},
+		"no error edge takes it": {recovering{One: "d", Two: "hangs d", When: "tool_error"}, contract.OutcomeUnknown, []string{"second", "first"}, []string{},
+			[]string{"write d", "write hangs d", "erase hangs d", "erase d"}},
+	} {
+		run := a.recovers(t, name, digest, c.in)
+		var out struct{ Failure *contract.ErrorPayload }
+		err := stage.Await(t, a.h.Client(), run, &out)
+		if c.kind == "" {
+			require.NoError(t, err)
+			require.Equal(t, contract.OutcomeUnknown, out.Failure.Kind)
+			require.JSONEq(t, `{"undone":true}`, string(out.Failure.Details))
+		} else {
+			require.Error(t, err, name)
+			f := failureOf(t, err)
+			require.Equal(t, c.kind, f.Kind, "%s: %s", name, f.Message)
+			require.Equal(t, c.done, f.Compensated, name)
+			require.Equal(t, c.not, f.NotCompensated, name)
+		}
+		require.Equal(t, c.lines, a.written(t)[len(a.written(t))-len(c.lines):], name)
+		a.replays(t, run)
+		if name != "handled" && c.kind != contract.ToolError {
+			continue
+		}
+		before := len(a.written(t))
+		for _, e := range events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED) {
+			again := a.reset(t, run, e.GetEventId())
+			err := stage.Await(t, a.h.Client(), again, nil)
+			if c.kind == "" {
+				require.NoError(t, err)
+			} else {
+				require.Equal(t, c.done, failureOf(t, err).Compensated)
+			}
+			a.replays(t, again)
+		}
+		require.Len(t, a.written(t), before, "a reset undoes nothing twice")
+	}
+}
+
+// TestRecoveryIsSteady: whatever happens while an effect is undone, it is undone once.
+func TestRecoveryIsSteady(t *testing.T) {
+	stage.Parallel(t)
+	a := actBy(t, "book", heldPages, sagaCatalog, sagaPolicy)
+	a.options.ContinueAfter = 8
+	a.again(t)
+	digest := a.publish(t, recoveredPlan)
+	for name, c := range map[string]struct {
+		line   string
+		beside bool
+		during func(run client.WorkflowRun, two string)
+		ends   func(err error, name string)
+	}{
+		"it continues as new": {"a", false, func(client.WorkflowRun, string) {}, func(err error, name string) { require.NoError(t, err, name) }},
+		"another node fails": {"b", true, func(run client.WorkflowRun, two string) {
+			a.lets(t, "look", two)
+			stage.Until(t, "the other has failed", func() bool {
+				return slices.ContainsFunc(stage.State(t, a.h.Client(), run).Nodes, func(n contract.NodeStatus) bool { return n.ID == "beside" && n.State == contract.Failed })
+			})
+		}, func(err error, name string) {
+			f := failureOf(t, err)
+			require.Equal(t, contract.ToolError, f.Kind, name)
+			require.Equal(t, "beside", f.Node, name)
+			require.Equal(t, []string{"second", "first"}, f.Compensated, name)
+			require.Empty(t, f.NotCompensated, name)
+		}},
+		"it is cancelled": {"c", true, func(run client.WorkflowRun, two string) {
+			require.NoError(t, a.h.Client().CancelWorkflow(t.Context(), run.GetID(), ""))
+		}, func(err error, name string) { require.Error(t, err, name) }},
+	} {
+		one, two := "one "+c.line, "slow hangs "+c.line
+		run := a.recovers(t, name, digest, recovering{One: one, Two: two, Beside: c.beside, When: "outcome_unknown"})
+		stage.Until(t, "it is being undone", func() bool { return slices.Contains(a.written(t), "erase "+two) })
+		c.during(run, two)
+		a.lets(t, "erase", two)
+		c.ends(stage.Await(t, a.h.Client(), run, nil), name)
+		s := stage.State(t, a.h.Client(), run)
+		require.Greater(t, s.Executions, 1, name)
+		lines := []string{"write " + one, "write " + two, "erase " + two}
+		if s.Failure != nil {
+			require.Equal(t, []string{"second", "first"}, s.Failure.Compensated, name)
+			lines = append(lines, "erase "+one)
+		}
+		require.Equal(t, lines, a.written(t)[len(a.written(t))-len(lines):], name)
+		a.lets(t, "look", two)
+	}
+}
