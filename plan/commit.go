@@ -21,7 +21,8 @@ type Commit struct {
 
 // Covered reports whether people who approve the effect that node i undoes approve node i,
 // too. It has an effect itself, and nobody reviews its calls; all edges into it come from
-// $compensate of that node, and nothing goes into its input but constants and the arguments and the output of that call.
+// $compensate of that node, and nothing goes into its input but constants, and the arguments and
+// the output of that call.
 func (p *Plan) Covered(i int) bool {
 	n := &p.Nodes[i]
 	if n.Undoes == 0 || !n.Effect.Acts() || n.Reviewed() || n.ReadsInput {
