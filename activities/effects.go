@@ -242,7 +242,12 @@ func (f *Effects) recall(ctx, store context.Context, e *effect, call *contract.C
 	switch i.State {
 	case ledger.Settled:
 	case ledger.Unknown:
+		undone, err := f.undone(store, &i)
 		switch {
+		case err != nil:
+			return contract.Outcome{}, err
+		case undone:
+			return contract.Outcome{}, f.unknown(nil)
 		case call.Stated != nil:
 			return f.resolveStated(ctx, store, e, call.Stated, i)
 		case e.verify() != nil:

@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"chimera.ai/engine/contract"
@@ -80,6 +81,28 @@ func (f *Effects) undo(ctx, store context.Context, call *contract.Call) (contrac
 		}
 	}
 	return out, nil
+}
+
+// undone reports whether an effect was called that undoes another. Then nobody can see any more
+// whether that one happened, and it is not called again, as what undoes it would not be.
+func (f *Effects) undone(store context.Context, i *ledger.Invocation) (bool, error) {
+	d, err := f.Ledger.Decision(store, i.DecisionID)
+	if err != nil {
+		return false, refusal(err)
+	}
+	if d.Compensation == nil {
+		return false, nil
+	}
+	for _, id := range slices.Concat(d.Compensation.By, d.Compensation.WithOutput) {
+		by, err := persist(store, func() (ledger.Invocation, error) { return f.Store.Invocation(store, id) })
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return false, refusal(err)
+		}
+		if err == nil && (by.State == ledger.Calling || by.State.Undoable()) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // inputs are the arguments of an effect, by the evidence of the decision about it.

@@ -174,3 +174,31 @@ func TestRecoveryIsSteady(t *testing.T) {
 		a.lets(t, "look", two)
 	}
 }
+
+// looks is the tool of sagaCatalog that says of a line that it is not there, once the test lets
+// it; what it erases it holds.
+var looks = heldPages[:strings.Index(heldPages, "look)")] + `look) if [ -e "$LINES_FILE-look-$line" ]; then echo '{"there":false}'; else echo '{"kind":"tool_error","message":"the light is out"}'; exit 1; fi ;;
+esac`
+
+// TestUndoneIsNotCalledAgain: an effect of unknown outcome was undone. After a reset, that it is
+// not there does not mean that it never was: it is not called again, since what undoes it would
+// not be called again either.
+func TestUndoneIsNotCalledAgain(t *testing.T) {
+	stage.Parallel(t)
+	a := actBy(t, "book", looks, sagaCatalog, sagaPolicy)
+	source := strings.Replace(recoveredPlan, "{id: second, template: book/write, timeout_ms: 1500, commit_policy: {}}",
+		`{id: second, template: book/write, timeout_ms: 1500, commit_policy: {verify: {node: looked, with: {line: "${args.line}"}, executed: "output.there", output: {page: 7}}}}, {id: looked, template: book/look}`, 1)
+	digest := a.publish(t, source)
+	run := a.recovers(t, "seen", digest, recovering{One: "a", Two: "slow hangs", When: "outcome_unknown"})
+	lines := []string{"write a", "write slow hangs", "erase slow hangs"}
+	stage.Until(t, "it is being undone", func() bool { return slices.Equal(a.written(t), lines) })
+	a.lets(t, "look", "slow hangs")
+	a.lets(t, "erase", "slow hangs")
+	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
+	for _, e := range events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED) {
+		again := a.reset(t, run, e.GetEventId())
+		require.NoError(t, stage.Await(t, a.h.Client(), again, nil))
+		require.Equal(t, lines, a.written(t))
+		a.replays(t, again)
+	}
+}
