@@ -235,7 +235,7 @@ func (u *Undoing) settle(held []bool) {
 // next: into c.Unwinding, if that is there, or otherwise into c.Undoing, if there is something.
 func (u *Undoing) Carry(c *contract.Carried) {
 	c.Armed = u.armed
-	w := c.Undoing
+	var w *contract.Undoing
 	switch {
 	case c.Unwinding != nil:
 		w = &c.Unwinding.Undoing
