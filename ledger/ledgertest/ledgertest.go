@@ -125,7 +125,7 @@ func Story(t testing.TB, s ledger.Store, twice bool) {
 		})
 	})
 	do("pause", func() error {
-		return s.RecordOrder(ctx, "w", "r1", ledger.Order{Kind: ledger.RunPaused, N: 1, By: "dan", Reason: "look at it", Signed: json.RawMessage(`{"e": 3}`), Signer: "s-1"})
+		return s.RecordOrder(ctx, "w", "r1", ledger.Order{Kind: ledger.RunPaused, N: 1, By: "dan", Reason: "look at it", Signed: json.RawMessage(`{"payload": "Mw=="}`), Signer: "s-1"})
 	})
 	do("resume", func() error { return s.RecordOrder(ctx, "w", "r1", ledger.Order{Kind: ledger.RunResumed, N: 2}) })
 	require.NoError(t, no(s.RecordCheck(ctx, run(), ledger.Check{Node: "a", Visit: 1, State: ledger.CheckSucceeded, InputDigest: digest("in"), OutputDigest: digest("out")})))

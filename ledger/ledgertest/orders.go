@@ -12,7 +12,7 @@ import (
 )
 
 // orders: a run is paused and resumed in turn while it is open, each order is stated once,
-// and an envelope counts once.
+// and what was signed counts once.
 func orders(t *testing.T, open Open) {
 	s := open(t)
 	ctx := t.Context()
@@ -41,16 +41,18 @@ func orders(t *testing.T, open Open) {
 	for _, o := range []ledger.Order{
 		{Kind: ledger.RunClosed, N: 1}, {Kind: ledger.RunPaused}, {Kind: ledger.RunPaused, N: 1, Signer: "s-1"},
 		{Kind: ledger.RunPaused, N: 1, By: strings.Repeat("x", ledger.MaxOrderBy+1)}, {Kind: ledger.RunPaused, N: 1, Reason: strings.Repeat("x", ledger.MaxOrderReason+1)},
-		{Kind: ledger.RunPaused, N: 1, Reason: "a\xff"}, {Kind: ledger.RunPaused, N: 1, Signed: json.RawMessage(`{"e":"` + strings.Repeat("x", ledger.MaxOrderSigned) + `"}`)},
+		{Kind: ledger.RunPaused, N: 1, Reason: "a\xff"}, {Kind: ledger.RunPaused, N: 1, Signed: json.RawMessage(`{"payload":""}`)},
+		{Kind: ledger.RunPaused, N: 1, Signed: json.RawMessage(`{"payload":"` + strings.Repeat("x", ledger.MaxOrderSigned) + `"}`)},
 	} {
 		require.ErrorIs(t, s.RecordOrder(ctx, r.Workflow, r.Root, o), ledger.ErrInvalid, "%+v", o)
 	}
 
-	require.NoError(t, tell(ledger.RunPaused, 1, `{"e": 1}`))
-	require.NoError(t, tell(ledger.RunPaused, 1, `{"e": 2}`), "what the number stands for is there")
+	require.NoError(t, tell(ledger.RunPaused, 1, `{"payload": "MQ==", "signatures": [1]}`))
+	require.NoError(t, tell(ledger.RunPaused, 1, `{"payload": "Mg==", "signatures": [1]}`), "what the number stands for is there")
 	require.ErrorIs(t, tell(ledger.RunResumed, 1, ""), ledger.ErrConflict)
 	require.ErrorIs(t, tell(ledger.RunPaused, 2, ""), ledger.ErrConflict, "it is paused already")
-	require.ErrorIs(t, tell(ledger.RunResumed, 2, `{"e":1}`), ledger.ErrConflict, "an envelope counts once")
+	require.ErrorIs(t, tell(ledger.RunResumed, 2, `{"payload":"MQ==","signatures":[1]}`), ledger.ErrConflict, "an envelope counts once")
+	require.ErrorIs(t, tell(ledger.RunResumed, 2, `{"payload":"MQ==","signatures":[1,2]}`), ledger.ErrConflict, "with other signatures, too")
 	// Whoever comes first: the other finds that it was told.
 	var wait sync.WaitGroup
 	errs := make([]error, 2)

@@ -125,6 +125,8 @@ type Run struct {
 	// Paused reports that people have paused it, and not let it go on.
 	Paused bool
 
+	// said has the digests of the signed orders to it.
+	said map[string]bool
 	// ended has the nodes that have an outcome, while the run goes on.
 	ended map[visit]struct{}
 }

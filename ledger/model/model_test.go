@@ -195,7 +195,7 @@ func life() []fact {
 		about(ledger.BudgetSet, budgetChain, "a/p/0", ledger.BudgetData{Agent: "a", Currency: "USD", Every: ledger.Forever, Limit: cents(10)}),
 		{kind: ledger.RunOpened, chain: chain, key: "run.opened", data: aRun()},
 		node("x", ledger.NodeSucceeded), node("y", ledger.NodeFailed), node("z", ledger.NodeSkipped),
-		about(ledger.RunPaused, chain, "1", ledger.Order{Kind: ledger.RunPaused, N: 1, By: "b", Signed: json.RawMessage(`{}`), Signer: "s"}),
+		about(ledger.RunPaused, chain, "1", ledger.Order{Kind: ledger.RunPaused, N: 1, By: "b", Signed: json.RawMessage(`{"payload":"e30="}`), Signer: "s"}),
 		about(ledger.RunResumed, chain, "2", ledger.Order{Kind: ledger.RunResumed, N: 2}),
 		opened("i/1"), decision("i/1"),
 		waiting("m/1"), about(ledger.TaskDrafted, chain, "m/1", aDraft("m/1")),
@@ -444,6 +444,9 @@ func TestRefused(t *testing.T) {
 		{"an order of another kind", "run.paused/1", with(byKey["run.paused/1"], func(o *ledger.Order) { o.Kind = ledger.RunResumed }), "about something else"},
 		{"a signer without a signature", "run.paused/1", with(byKey["run.paused/1"], func(o *ledger.Order) { o.Signed = nil }), "nothing that was signed"},
 		{"a pause of a paused run", "run.resumed/2", about(ledger.RunPaused, chain, "2", ledger.Order{Kind: ledger.RunPaused, N: 2}), "paused already"},
+		{"an order that has counted before, with other signatures", "run.resumed/2", with(byKey["run.resumed/2"], func(o *ledger.Order) {
+			o.Signed = json.RawMessage(`{"payload":"e30=","signatures":[2]}`)
+		}), "has counted before"},
 		{"a resumption of a run that goes on", "run.paused/1", about(ledger.RunResumed, chain, "1", ledger.Order{Kind: ledger.RunResumed, N: 1}), "is not paused"},
 		{"a decision after the end", "", about(ledger.DecisionMade, chain, "e", ledger.Decision{ID: "e", Record: json.RawMessage(`{}`)}), "the run has ended as succeeded"},
 		{"an end that ends nothing", "run.closed/9", with(byKey["run.closed/9"], func(r *ledger.Run) { r.State = ledger.RunRunning }), "closes nothing"},

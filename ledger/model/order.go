@@ -20,6 +20,10 @@ func (s *State) order(e *ledger.Entry, data Facts) error {
 	if err := named(e, strconv.Itoa(o.N)); err != nil {
 		return err
 	}
+	said, err := o.Said()
+	if err != nil {
+		return impossible("%s", err)
+	}
 	pause := e.Kind == ledger.RunPaused
 	switch {
 	case o.Kind != e.Kind || o.N < 1:
@@ -28,6 +32,8 @@ func (s *State) order(e *ledger.Entry, data Facts) error {
 		return impossible("it has a signer, and nothing that was signed")
 	case r.State != ledger.RunRunning:
 		return impossible("the run has ended")
+	case said != "" && r.said[said]:
+		return impossible("what was signed has counted before")
 	case pause && r.Paused:
 		return impossible("the run is paused already")
 	case !pause && !r.Paused && r.Origin == r.Root:
@@ -35,6 +41,12 @@ func (s *State) order(e *ledger.Entry, data Facts) error {
 	}
 	if err := told(e, r.Agent, r.PlanDigest, "", ""); err != nil {
 		return err
+	}
+	if said != "" {
+		if r.said == nil {
+			r.said = map[string]bool{}
+		}
+		r.said[said] = true
 	}
 	r.Paused = pause
 	return nil

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"chimera.ai/engine/ledger"
-	"chimera.ai/engine/plan"
 )
 
 // RecordOrder implements [ledger.Runs].
@@ -40,16 +39,11 @@ func (s *Store) RecordOrder(ctx context.Context, workflow, root string, o ledger
 		if err := t.follows(ctx, r, &o); err != nil {
 			return err
 		}
-		digest := ""
-		if o.Signed != nil {
-			if o.Signed, err = canonical(o.Signed); err != nil {
-				return err
-			}
-			if digest, err = t.fresh(ctx, r, o.Signed); err != nil {
-				return err
-			}
+		said, err := t.fresh(ctx, r, &o)
+		if err != nil {
+			return err
 		}
-		if _, err := t.exec(ctx, "INSERT INTO orders (workflow, root, n, kind, digest) VALUES ($1, $2, $3, $4, $5)", workflow, root, o.N, string(o.Kind), digest); err != nil {
+		if _, err := t.exec(ctx, "INSERT INTO orders (workflow, root, n, kind, digest) VALUES ($1, $2, $3, $4, $5)", workflow, root, o.N, string(o.Kind), said); err != nil {
 			return err
 		}
 		d := t.ofRun(r, o.Kind, key(o.Kind, strconv.Itoa(o.N)))
@@ -91,15 +85,24 @@ func (t *tx) follows(ctx context.Context, r ledger.Run, o *ledger.Order) error {
 	return nil
 }
 
-// fresh returns the digest of an envelope that has not counted for the run yet.
-func (t *tx) fresh(ctx context.Context, r ledger.Run, signed []byte) (string, error) {
-	digest := plan.DigestOf(signed)
+// fresh returns the digest of what was signed, which must not have counted for the run yet, and
+// brings the envelope into its one form.
+func (t *tx) fresh(ctx context.Context, r ledger.Run, o *ledger.Order) (said string, err error) {
+	if o.Signed == nil {
+		return "", nil
+	}
+	if o.Signed, err = canonical(o.Signed); err != nil {
+		return "", err
+	}
+	if said, err = o.Said(); err != nil {
+		return "", err
+	}
 	var n int
-	if err := t.row(ctx, "SELECT count(*) FROM orders WHERE workflow = $1 AND root = $2 AND digest = $3", r.Workflow, r.Root, digest).Scan(&n); err != nil {
+	if err := t.row(ctx, "SELECT count(*) FROM orders WHERE workflow = $1 AND root = $2 AND digest = $3", r.Workflow, r.Root, said).Scan(&n); err != nil {
 		return "", err
 	}
 	if n > 0 {
-		return "", fmt.Errorf("%w: the envelope has counted before", ledger.ErrConflict)
+		return "", fmt.Errorf("%w: what was signed has counted before", ledger.ErrConflict)
 	}
-	return digest, nil
+	return said, nil
 }
