@@ -25,7 +25,7 @@ RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false
 BESIDE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # Packages with tests that compute much in one goroutine, where the race detector finds
 # nothing and takes ten times as long: these tests run without it.
-ALONE := ./compiler/... ./containment ./expr ./guardian ./ledger ./ledger/audit ./schemas
+ALONE := ./approval/display ./compiler/... ./containment ./expr ./guardian ./ledger ./ledger/audit ./schemas
 # And such tests of other packages, with those in which other processes do the work.
 NAMED := TestABarrierCostsFewEvents|TestABarrierHoldsUpNobody|TestFaultsAreFound|TestKillsLoseNoApproval|TestKillsRepeatNoEffect|TestPlansCompile|TestRandomSagas|TestTwoBarriers|TestTwoSignTogether
 # Those of them that run after the others: calls have bounds on time, which a busy machine
@@ -121,7 +121,7 @@ sagas: server ## run PLANS random plans with effects from SEED on, and hold the 
 	go test -timeout 240m -count=1 -v -run 'Sagas' ./internal/sagas -plans $(PLANS) -seed $(SEED)
 
 .PHONY: explore
-explore: ## walk every interleaving of those who deal with one effect, and with one barrier, and print the number of states
+explore: ## walk every interleaving of those who deal with one effect, a barrier, a statement or a saga, and print the number of states
 	go test -timeout 20m -count=1 -v -run 'Protocol' ./ledger -ticks 5
 
 .PHONY: chaos
