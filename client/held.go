@@ -116,6 +116,9 @@ func (c *Client) stranded(ctx context.Context, d *workflowservice.DescribeWorkfl
 	return nil, nil
 }
 
+// queues are the task queues on which activities of runs are.
+var queues = []string{contract.QueueEngine, contract.QueueTools, contract.QueueJournal, contract.QueueGuardian, contract.QueueEffects}
+
 // heldOf returns the held activities of one workflow.
 func (c *Client) heldOf(d *workflowservice.DescribeWorkflowExecutionResponse, now time.Time) []Held {
 	var all []Held
@@ -123,7 +126,7 @@ func (c *Client) heldOf(d *workflowservice.DescribeWorkflowExecutionResponse, no
 		h := Held{Workflow: d.GetWorkflowExecutionInfo().GetExecution().GetWorkflowId(), Activity: a.GetActivityId()}
 		at := fmt.Sprintf("--workflow-id %s --activity-id %s", quoted(h.Workflow), quoted(h.Activity))
 		queue, over, next := a.GetActivityOptions().GetTaskQueue().GetName(), a.GetExpirationTime(), a.GetNextAttemptScheduleTime()
-		elsewhere := queue != "" && !slices.Contains([]string{contract.QueueEngine, contract.QueueTools, contract.QueueJournal}, queue)
+		elsewhere := queue != "" && !slices.Contains(queues, queue)
 		switch {
 		case a.GetPaused():
 			h.Cause, h.Hint = "was paused"+pauser(a.GetPauseInfo()), "temporal activity unpause "+at+" lets it go on."

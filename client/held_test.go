@@ -95,6 +95,19 @@ func TestHeldBeyondItsTime(t *testing.T) {
 	require.Contains(t, all[0].Hint, "restore_original")
 }
 
+// TestHeldElsewhere: an activity on a queue of Chimera's is not held.
+func TestHeldElsewhere(t *testing.T) {
+	for queue, held := range map[string]bool{
+		contract.QueueEngine: false, contract.QueueTools: false, contract.QueueJournal: false,
+		contract.QueueGuardian: false, contract.QueueEffects: false, "theirs": true, "": false,
+	} {
+		all := New(nil, Options{}).heldOf(&workflowservice.DescribeWorkflowExecutionResponse{PendingActivities: []*workflowpb.PendingActivityInfo{{
+			ActivityId: "node/pay", ActivityOptions: &activitypb.ActivityOptions{TaskQueue: &taskqueuepb.TaskQueue{Name: queue}},
+		}}}, time.Unix(1000, 0))
+		require.Equal(t, held, len(all) == 1, "on the queue %q: %v", queue, all)
+	}
+}
+
 // TestHeldOff: the answer to an attempt says when the next one is due.
 func TestHeldOff(t *testing.T) {
 	now := time.Unix(1000, 0)
