@@ -208,7 +208,7 @@ func TestFailures(t *testing.T) {
 		"odderror":    {contract.ToolError, "skill odderror: exit status 1: said on stderr", ""},
 		"doubleerror": {contract.ToolError, "skill doubleerror: exit status 1: said on stderr", ""},
 		"longerror":   {contract.ToolError, "skill longerror: " + strings.Repeat("é", maxMessage/2) + "…", ""},
-		"crash":       {contract.ToolError, "skill crash: signal: killed: it did not say why", `{"exit_code":-1,"state":"signal: killed"}`},
+		"crash":       {contract.Transport, "skill crash: signal: killed: it did not say why", `{"exit_code":-1,"state":"signal: killed"}`},
 		"nothing":     {contract.InvalidOutput, "", `{"exit_code":0,"state":"exit status 0"}`},
 		"text":        {contract.InvalidOutput, "", ""},
 		"two":         {contract.InvalidOutput, "", ""},

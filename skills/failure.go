@@ -19,7 +19,9 @@ const (
 	maxDetails = 16 << 10
 )
 
-// failure returns the tool_error of a program that failed.
+// failure returns what is to be said of a program that failed: a tool_error if it says so
+// itself, by an error object or an exit code. One that a signal has ended without an error
+// object has said nothing, and nobody knows what it did: that is transport.
 func failure(what string, state *os.ProcessState, stdout []byte, stderr string) *contract.Error {
 	message, more, err := errorObject(stdout)
 	if err == nil {
@@ -29,7 +31,11 @@ func failure(what string, state *os.ProcessState, stdout []byte, stderr string) 
 	if message == "" {
 		message = "it did not say why"
 	}
-	bad := contract.Errorf(contract.ToolError, "%s: %s: %s", what, state, process.Clip(message, maxMessage))
+	kind := contract.ToolError
+	if state.ExitCode() < 0 {
+		kind = contract.Transport
+	}
+	bad := contract.Errorf(kind, "%s: %s: %s", what, state, process.Clip(message, maxMessage))
 	bad.Details = details(state, stderr)
 	return bad
 }
