@@ -112,6 +112,9 @@ func (p *Program) send(ctx context.Context, conn *connection, what string, d app
 	if err != nil {
 		return o, v, err
 	}
+	if s.key == "" && s.ssh == "" {
+		p.say("signed with dev mode's key, in software: it counts on this machine alone")
+	}
 	bounded, cancel := context.WithTimeout(ctx, s.within)
 	defer cancel()
 	if v, err = conn.runs.Sign(bounded, o.Request.Workflow, envelope); err != nil {
@@ -197,7 +200,6 @@ func (p *Program) devSigner(ctx context.Context, at *place, r *review.Reader, ro
 		return untrusted(err)
 	}
 	r.State, s.signer = state, devSignerID
-	p.say("signed with dev mode's key, in software: it counts on this machine alone")
 	return nil
 }
 
