@@ -110,7 +110,7 @@ func (l *linter) reportBlock(doc *Document, owner, n int) {
 	}
 	d := diag.Diagnostic{
 		Code: diag.PlanCompensation, Subject: ours.ToRange(), Node: doc.Nodes[owner].ID, Edge: ours.String(),
-		Detail: "The nodes that undo an effect run on their own, after the run has failed: no arrow goes in from elsewhere, and none leads out.",
+		Detail: "The nodes that undo an effect run on their own, when the effect is undone: no arrow goes in from elsewhere, and none leads out.",
 	}
 	switch {
 	case doc.Nodes[n].Kind == plan.KindOutput:
