@@ -52,9 +52,14 @@ func (r *run) gather() {
 	if r.draining || r.outage.away || len(r.parked) == 0 {
 		return
 	}
+	var awaits []string // barriers at which somebody is missing
 	for _, w := range r.parked {
 		name := r.barrierOf(w)
-		if r.barrier(name) != nil || !w.outcome && !r.arrived(&r.plan.Nodes[w.node]) {
+		if r.barrier(name) != nil || slices.Contains(awaits, name) {
+			continue
+		}
+		if !w.outcome && !r.arrived(&r.plan.Nodes[w.node]) {
+			awaits = append(awaits, name)
 			continue
 		}
 		if r.journal.unopened {
