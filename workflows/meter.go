@@ -90,6 +90,19 @@ func (m *meter) landed(bytes int, took time.Duration) {
 	m.bytes += bytes - byReference - overhead
 }
 
+// keep counts the local activities that have not ended, of which all but those in flights are
+// dropped. What these may add to the current task stays counted.
+func (m *meter) keep(flights []*wait) {
+	flying := 0
+	for _, w := range flights {
+		if w.local {
+			flying++
+		}
+	}
+	m.nodes += m.flying - flying
+	m.flying = flying
+}
+
 // full reports whether one more local activity or request could be too much for the
 // current workflow task. The output counts as one more node.
 func (m *meter) full(r *run, w *wait) bool {

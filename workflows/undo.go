@@ -20,6 +20,8 @@ func (r *run) letGo() {
 	r.flights = slices.DeleteFunc(r.flights, func(w *wait) bool { return w.kind != waitJournal && w.kind != waitPost && other(w) })
 	r.again, r.stalled = slices.DeleteFunc(slices.Concat(r.again, r.stalled), other), nil
 	r.sleeping = slices.DeleteFunc(r.sleeping, other)
+	r.parked = slices.DeleteFunc(r.parked, other) // the report of a child may have come after all were closed
+	r.meter.keep(r.flights)
 	r.opening, r.inbox.signing, r.steering.sent = 0, false, false
 	if len(r.barriers) > 0 {
 		r.inbox.anew()
@@ -64,6 +66,9 @@ func (r *run) undoStep(step plan.UndoStep) {
 		r.again = append(r.again, &wait{kind: waitUndo, node: r.undo.Node(), since: r.now()})
 	case plan.UndoStop:
 		r.again, r.sleeping, r.stalled = nil, nil, nil
+		if r.opening > 0 {
+			break // what is being opened is closed once it is open
+		}
 		r.withdraw(false)
 		if r.idle() {
 			r.undo.Stopped()
@@ -112,15 +117,18 @@ func (r *run) landUndo(w *wait) {
 	if err != nil {
 		f := readFailure(err, w)
 		if f.Kind == contract.StoreUnavailable || f.Kind == contract.WorkerLost || f.unstarted {
+			r.unproved(w)
 			w.waits++
 			r.later(w, backoff(w.waits-1))
 			return
 		}
+		r.returned(w)
 		workflow.GetLogger(r.ctx).Warn("an effect cannot be undone", "node", r.plan.Nodes[w.node].ID, "kind", f.Kind, "error", f.Message)
 		r.undo.Unanswered()
 		r.forgetUndone()
 		return
 	}
+	r.returned(w)
 	switch {
 	case out.Unopened:
 		if r.journal.unopened = true; !r.journal.writing {

@@ -60,7 +60,7 @@ func (r *run) awaitEffects() {
 			return false
 		})
 		for _, w := range r.takeReady() {
-			if r.undoes(w) {
+			if r.undoes(w) || w.kind == waitJournal || w.kind == waitPost {
 				r.land(w)
 			} else if w.decided && w.kind != waitChild { // a child has told the ledger
 				r.landEffect(w)
