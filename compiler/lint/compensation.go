@@ -115,7 +115,7 @@ func (l *linter) reportBlock(doc *Document, owner, n int) {
 	switch {
 	case doc.Nodes[n].Kind == plan.KindOutput:
 		d.Summary = fmt.Sprintf("the compensation of %s reaches `$output`", fields.Quote(doc.Nodes[owner].ID))
-		d.Detail += " A run that compensates has no output."
+		d.Detail += " What they return is no output of the run."
 	case n == owner:
 		d.Summary = fmt.Sprintf("the compensation of %s comes back to it", fields.Quote(doc.Nodes[owner].ID))
 	default:
