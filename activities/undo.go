@@ -67,7 +67,12 @@ func (f *Effects) undo(ctx, store context.Context, call *contract.Call) (contrac
 		return out, nil
 	case ledger.Calling:
 		return out, contract.Errorf(contract.WorkerLost, "the effect is %s by another call", i.State)
-	case ledger.Settled, ledger.Unknown:
+	case ledger.Unknown:
+		// Undone before it arrives, it would stand after all.
+		if err := arrived(ctx, &i); err != nil {
+			return out, err
+		}
+	case ledger.Settled:
 	}
 	out.Held[0] = true
 	out.Values = []contract.Value{e.input}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -13,6 +14,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/ledger"
 )
 
 // heldPages is the tool of sagaCatalog; it erases a line that is slow, and looks at a line, only
@@ -72,6 +74,29 @@ func (a *acting) lets(t *testing.T, what, line string) {
 	require.NoError(t, os.WriteFile(a.lines+"-"+what+"-"+line, nil, 0o600))
 }
 
+// undoneAfter is how long after an effect of a run was found to be unknown the next one was called.
+func (a *acting) undoneAfter(t *testing.T, run client.WorkflowRun) time.Duration {
+	t.Helper()
+	l := a.h.Store().Ledger
+	r, err := l.Run(t.Context(), run.GetID(), "")
+	require.NoError(t, err)
+	records, err := l.Chain(t.Context(), r.Chain(), 0, 1000)
+	require.NoError(t, err)
+	var unknown time.Time
+	for _, x := range records {
+		e, err := ledger.DecodeEntry(x.Bytes)
+		require.NoError(t, err)
+		switch {
+		case e.Kind == ledger.InvocationUnknown:
+			unknown = e.At.Time()
+		case e.Kind == ledger.InvocationCalling && !unknown.IsZero():
+			return e.At.Time().Sub(unknown)
+		}
+	}
+	require.Fail(t, "nothing was undone")
+	return 0
+}
+
 // TestRecovered: an effect of unknown outcome is undone while the run goes on, and then an error
 // edge handles it. Otherwise its failure ends the run.
 func TestRecovered(t *testing.T) {
@@ -100,6 +125,7 @@ func TestRecovered(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, contract.OutcomeUnknown, out.Failure.Kind)
 			require.JSONEq(t, `{"undone":true}`, string(out.Failure.Details))
+			require.GreaterOrEqual(t, a.undoneAfter(t, run), ledger.CallSkew, "what the call has sent may arrive until then")
 		} else {
 			require.Error(t, err, name)
 			f := failureOf(t, err)
