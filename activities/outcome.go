@@ -170,6 +170,9 @@ func (f *Effects) answer(ctx context.Context, e *effect, of *contract.Approved, 
 	if x.Invocation != e.id || x.Invocation != i.ID || x.Decision != i.DecisionID || x.Action != i.ActionDigest {
 		return t, contract.Errorf(contract.Blocked, "it is about another call")
 	}
+	if !i.Arrived(r.Opened) {
+		return t, contract.Errorf(contract.Blocked, "people were asked before whatever the call has sent had arrived")
+	}
 	if _, against := r.Objection(votes); against {
 		return t, contract.Errorf(contract.Blocked, "the statements contradict each other")
 	}

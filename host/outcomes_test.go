@@ -8,6 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/worker"
 
 	"chimera.ai/engine/approval"
 	"chimera.ai/engine/compiler"
@@ -215,6 +218,44 @@ func TestAGuardianAloneStatesNothing(t *testing.T) {
 	i, err := a.h.Store().Ledger.Invocation(t.Context(), b.Actions[0].Invocation)
 	require.NoError(t, err)
 	require.Equal(t, ledger.Unknown, i.State, fmt.Sprint(i.Attempt))
+}
+
+// TestNobodyStatesTooEarly: a guardian that asks before whatever the call has sent has arrived
+// gets statements that do not count: what people did not find then may have happened since.
+func TestNobodyStatesTooEarly(t *testing.T) {
+	stage.Parallel(t)
+	a := actBy(t, "book", notes, outcomeCatalog, outcomePolicy)
+	eve, leo := a.enrol(t, "Eve", "operator"), a.enrol(t, "Leo", "operator")
+	run := a.start(t, "early", a.publish(t, notePlan), `{"line":"one"}`)
+	b := a.asked(t, run, 1)[0]
+	i, err := a.h.Store().Ledger.Invocation(t.Context(), b.Actions[0].Invocation)
+	require.NoError(t, err)
+	r, _, err := approval.ParseRequest(b.Request)
+	require.NoError(t, err)
+	r.Opened = *i.CallNotAfter
+	b.Request, err = r.Encode()
+	require.NoError(t, err)
+	var call contract.Call
+	for _, e := range events(t, a.h.Client(), run, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) {
+		if s := e.GetActivityTaskScheduledEventAttributes(); s.GetTaskQueue().GetName() == contract.QueueEffects {
+			require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(s.GetInput(), &call))
+		}
+	}
+	call.Permit, call.Stated = nil, &contract.Approved{Request: b.Request}
+	for _, s := range []stage.Signer{eve, leo} {
+		call.Stated.Envelopes = append(call.Stated.Envelopes, s.Sign(t, b, approval.NotExecuted, nil))
+	}
+	rogue := worker.New(a.h.Client(), "rogue", worker.Options{})
+	rogue.RegisterWorkflow(rogueCall)
+	require.NoError(t, rogue.Start())
+	defer rogue.Stop()
+	asked, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: runID(t, "rogue"), TaskQueue: "rogue"}, rogueCall, call)
+	require.NoError(t, err)
+	require.ErrorContains(t, stage.Await(t, a.h.Client(), asked, nil), "before whatever the call has sent had arrived")
+	i, err = a.h.Store().Ledger.Invocation(t.Context(), i.ID)
+	require.NoError(t, err)
+	require.Equal(t, ledger.Unknown, i.State)
+	require.Equal(t, []string{"note one"}, a.written(t))
 }
 
 // TestUnknownIsNotHandled: no error edge handles a call of unknown outcome. The run ends, and
