@@ -369,6 +369,10 @@ func (r *run) failedCall(w *wait, f failure) {
 			r.later(w, backoff(w.waits-1))
 			return
 		}
+		if n.Effect.Commits() {
+			// One of them may have made the call.
+			f.ErrorPayload = contract.ErrorPayload{Kind: contract.OutcomeUnknown, Message: bounded("its workers were lost, and nobody knows what they did: " + f.Message), Attempts: f.Attempts}
+		}
 	case n.Kind == plan.KindCall && n.Retry.Again(f.Kind, f.Attempts):
 		w.spent = f.Attempts
 		r.later(w, max(f.wait, time.Duration(n.Retry.WaitMS(f.Attempts))*time.Millisecond))

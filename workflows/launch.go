@@ -208,6 +208,9 @@ func (r *run) options(w *wait) workflow.ActivityOptions {
 		w.queue = contract.QueueEngine
 	}
 	timeout := time.Duration(n.TimeoutMS) * time.Millisecond
+	if w.decided && w.permit == nil {
+		timeout += r.verifying(n) // it is found out what an earlier call did
+	}
 	heartbeat := heartbeatTimeout
 	if timeout <= heartbeatTimeout {
 		heartbeat = 0
@@ -226,6 +229,17 @@ func (r *run) options(w *wait) workflow.ActivityOptions {
 		HeartbeatTimeout:       heartbeat,
 		RetryPolicy:            policy,
 	}
+}
+
+// verifying bounds how long it takes, with all attempts, to verify whether the effect of node n
+// has happened; it is 0 where nothing verifies that.
+func (r *run) verifying(n *plan.Node) time.Duration {
+	if n.Commit == nil || n.Commit.Verify == nil {
+		return 0
+	}
+	by := &r.plan.Nodes[n.Commit.Verify.Node]
+	attempt := min(by.TimeoutMS+max(by.Retry.InitialMS, by.Retry.MaxMS, 1), maxWait.Milliseconds())
+	return min(time.Duration(min(by.Retry.MaxAttempts, 1000))*time.Duration(attempt)*time.Millisecond, maxWait)
 }
 
 // tryTime is how long Temporal retries without a bound on attempts before the run

@@ -99,11 +99,15 @@ func (r *run) askUndo(w *wait) {
 	}
 	r.meter.emit(size(&call))
 	w.local, w.queue = false, contract.QueueEffects
-	timeout := time.Duration(n.TimeoutMS)*time.Millisecond + journalTimeout
+	verifying, heartbeat := r.verifying(n), time.Duration(0)
+	timeout := time.Duration(n.TimeoutMS)*time.Millisecond + verifying + journalTimeout
+	if verifying > heartbeatTimeout {
+		heartbeat = heartbeatTimeout
+	}
 	w.future = workflow.ExecuteActivity(workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
 		TaskQueue: w.queue, ActivityID: "engine/undo/" + r.path + n.ID, Summary: n.ID,
 		ScheduleToCloseTimeout: startTimeout + timeout, ScheduleToStartTimeout: startTimeout, StartToCloseTimeout: timeout,
-		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+		HeartbeatTimeout: heartbeat, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 	}), n.Activity(), call)
 }
 

@@ -87,6 +87,41 @@ func TestAttemptsAreUsedUp(t *testing.T) {
 	})
 }
 
+// TestLostWorkersMayHaveActed: no error edge sees that all workers of an effect were lost as a
+// failure of which nothing is to be undone.
+func TestLostWorkersMayHaveActed(t *testing.T) {
+	for effect, want := range map[plan.EffectClass]contract.Kind{
+		plan.Pure: contract.WorkerLost, plan.Staged: contract.WorkerLost, plan.Committing: contract.OutcomeUnknown, plan.Irreversible: contract.OutcomeUnknown,
+	} {
+		inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+			r.plan.Nodes[1].Effect = effect
+			r.failedCall(&wait{kind: waitCall, node: 1, tries: tries{lost: maxLost - 1}}, failed(contract.WorkerLost, "lost"))
+			require.Equal(t, plan.NodeFailed, r.progress.Node(1))
+			require.Equal(t, want, r.errors[1].Kind)
+		})
+	}
+}
+
+// TestVerifyHasItsTime: what finds out what an earlier call did has as long as the node has that
+// verifies it, with its retries.
+func TestVerifyHasItsTime(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 2, InitialMS: 500}, func(r *run) {
+		n := &r.plan.Nodes[1]
+		n.Effect, n.TimeoutMS = plan.Committing, 1000
+		require.Zero(t, r.verifying(n))
+		n.Commit = &plan.Commit{Barrier: -1, Verify: &plan.Verify{Node: 2}}
+		r.plan.Nodes[2].TimeoutMS, r.plan.Nodes[2].Retry = 20_000, plan.Retry{MaxAttempts: 2, InitialMS: 500}
+		o := r.options(&wait{node: 1, decided: true})
+		require.Equal(t, 42*time.Second+graceTimeout, o.StartToCloseTimeout)
+		require.Equal(t, heartbeatTimeout, o.HeartbeatTimeout)
+		o = r.options(&wait{node: 1, decided: true, permit: new(contract.Permit)})
+		require.Equal(t, time.Second+graceTimeout, o.StartToCloseTimeout)
+		require.Zero(t, o.HeartbeatTimeout)
+		r.plan.Nodes[2].TimeoutMS, r.plan.Nodes[2].Retry = 1<<40, plan.Retry{MaxAttempts: 1 << 30}
+		require.Equal(t, maxWait, r.verifying(n))
+	})
+}
+
 // TestALostChildIsAskedAbout: the run asks long before the child should have ended,
 // even about a child that the server should report, since it does not after a
 // reset.
