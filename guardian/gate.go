@@ -60,7 +60,8 @@ const (
 // nothing. The gate is nil if the diagnostics contain an error: a rule that names an
 // operation which the catalog does not have, or whose expressions can only fail for
 // the inputs of an operation that it is about. Expressions that may fail, and rules
-// that no action matches or that exclude each other, are warnings.
+// that no action matches or that exclude each other, are warnings; so is a floor that names an
+// operation which the catalog does not have.
 func New(b *policy.Bundle, cat *catalog.Catalog) (*Gate, diag.Diagnostics) {
 	return gate(b, cat, false)
 }
@@ -91,6 +92,7 @@ func gate(b *policy.Bundle, cat *catalog.Catalog, part bool) (*Gate, diag.Diagno
 	for i := range rules {
 		c.rule(&rules[i])
 	}
+	c.floors()
 	for _, name := range sortedNames(g.operations) {
 		if o := g.operations[name]; o.template.Effect != plan.Pure {
 			c.contradictions(o)
@@ -271,6 +273,25 @@ func (c *checker) unknown(r *policy.Rule, name string) {
 		Detail:  fmt.Sprintf("The rule %s is about it.", fields.Quote(r.ID)),
 		Subject: named(r, name), Suggestion: syntax.Nearest(name, sortedNames(c.gate.operations)),
 	})
+}
+
+// floors warns of operations that the catalog does not have: for a misspelt one nobody is asked.
+func (c *checker) floors() {
+	if c.part {
+		return
+	}
+	for _, f := range c.gate.bundle.Floor {
+		for _, name := range f.Operations {
+			if c.gate.operations[name] != nil {
+				continue
+			}
+			c.found.Add(diag.Diagnostic{
+				Severity: diag.Warning, Code: diag.TrustOperation, Summary: fmt.Sprintf("the catalog has no operation %s", fields.Quote(name)),
+				Detail:  "If `approval.floor` misspells an operation, nobody is asked to approve the right one.",
+				Subject: f.Range, Suggestion: syntax.Nearest(name, sortedNames(c.gate.operations)),
+			})
+		}
+	}
 }
 
 // unasked warns of a rule about an operation that is called without a decision, unless a

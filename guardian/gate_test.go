@@ -118,6 +118,23 @@ func TestRulesByCode(t *testing.T) {
 	}
 }
 
+// TestFloorsNameOperations: a floor that nothing can meet, misspelt perhaps, is a warning.
+func TestFloorsNameOperations(t *testing.T) {
+	for name, warned := range map[string]bool{"bank/transfer": false, "bank/tranfer": true} {
+		floor := policy.Floor{Match: policy.Match{Operations: []string{name}}, Groups: []policy.Group{{Role: "cfo", Min: 1}}}
+		g, ds := guardian.New(&policy.Bundle{Floor: []policy.Floor{floor}}, operations())
+		require.NotNil(t, g)
+		if !warned {
+			require.Empty(t, ds)
+			continue
+		}
+		require.Len(t, ds, 1)
+		require.Equal(t, diag.Warning, ds[0].Severity)
+		require.Equal(t, diag.TrustOperation, ds[0].Code)
+		require.Equal(t, "bank/transfer", ds[0].Suggestion)
+	}
+}
+
 // BenchmarkDecide decides an action beside 1,000 rules, of which ten are about its
 // operation, and one is about all.
 func BenchmarkDecide(b *testing.B) {
