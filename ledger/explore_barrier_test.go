@@ -524,20 +524,5 @@ func (h hall) write(out []hall, m barrierMoves, i int) []hall {
 // walkBarriers goes through all states, and returns their number, or what is wrong in one.
 func walkBarriers(m barrierMoves, e extent) (int, error) {
 	first := hall{extent: e, last: 1, wants: [2]wanted{{action: 1}, {action: 2}}}
-	seen := map[hall]bool{first: true}
-	queue := []hall{first}
-	for len(queue) > 0 {
-		h := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		for _, next := range h.steps(m) {
-			if next.wrong != "" {
-				return len(seen), fmt.Errorf("%w: %s: %+v", errWrong, next.wrong, next)
-			}
-			if !seen[next] {
-				seen[next] = true
-				queue = append(queue, next)
-			}
-		}
-	}
-	return len(seen), nil
+	return reach(first, func(h hall) []hall { return h.steps(m) }, func(h hall) string { return h.wrong })
 }

@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -441,22 +440,7 @@ func (d *doubt) check() string {
 // walkOutcomes goes through all states, and returns their number, or what is wrong in one.
 func walkOutcomes(m outcomeMoves) (int, error) {
 	first := doubt{row: fact{ends: -1}}
-	seen := map[doubt]bool{first: true}
-	queue := []doubt{first}
-	for len(queue) > 0 {
-		d := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		for _, next := range d.steps(m) {
-			if wrong := next.check(); wrong != "" {
-				return len(seen), fmt.Errorf("%w: %s: %+v", errWrong, wrong, next)
-			}
-			if !seen[next] {
-				seen[next] = true
-				queue = append(queue, next)
-			}
-		}
-	}
-	return len(seen), nil
+	return reach(first, func(d doubt) []doubt { return d.steps(m) }, func(d doubt) string { return d.check() })
 }
 
 // TestOutcomeProtocol walks all states around a call of unknown outcome.

@@ -120,6 +120,27 @@ func walk(m moves, repeatable bool) (int, error) {
 	return len(seen), nil
 }
 
+// reach goes through all states that steps lead to from the first, and returns their number, or
+// what is wrong in one.
+func reach[S comparable](first S, steps func(S) []S, wrong func(S) string) (int, error) {
+	seen := map[S]bool{first: true}
+	queue := []S{first}
+	for len(queue) > 0 {
+		s := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		for _, next := range steps(s) {
+			if w := wrong(next); w != "" {
+				return len(seen), fmt.Errorf("%w: %s: %+v", errWrong, w, next)
+			}
+			if !seen[next] {
+				seen[next] = true
+				queue = append(queue, next)
+			}
+		}
+	}
+	return len(seen), nil
+}
+
 // steps are the scenes that may follow.
 func (s scene) steps(m moves, repeatable bool) (out []scene) {
 	if s.now < *lastTick {

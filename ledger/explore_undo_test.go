@@ -2,7 +2,6 @@ package ledger_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -246,22 +245,7 @@ func (p pair) work(out []pair) []pair {
 // walkUndo goes through all states, and returns their number, or what is wrong in one.
 func walkUndo(m undoMoves) (int, error) {
 	first := pair{row: fact{ends: -1}, wants: 1}
-	seen := map[pair]bool{first: true}
-	queue := []pair{first}
-	for len(queue) > 0 {
-		p := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		for _, next := range p.steps(m) {
-			if next.wrong != "" {
-				return len(seen), fmt.Errorf("%w: %s: %+v", errWrong, next.wrong, next)
-			}
-			if !seen[next] {
-				seen[next] = true
-				queue = append(queue, next)
-			}
-		}
-	}
-	return len(seen), nil
+	return reach(first, func(p pair) []pair { return p.steps(m) }, func(p pair) string { return p.wrong })
 }
 
 // TestUndoProtocol walks all states around an effect and what undoes it.
