@@ -3,7 +3,6 @@ package workflows
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,11 +26,9 @@ func TestManyWaitForOne(t *testing.T) {
 		for i := 1; i < members; i++ {
 			r.parked = append(r.parked, &wait{kind: waitBarrier, node: i})
 		}
-		begun := time.Now()
 		for range rounds {
 			r.gather()
 			require.Empty(t, r.barriers)
 		}
-		require.Less(t, time.Since(begun), 10*time.Second)
 	})
 }
