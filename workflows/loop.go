@@ -13,46 +13,34 @@ func (r *run) loop() (contract.Result, error) {
 	r.meter.begin(r)
 	r.release()
 	for {
-		switch r.advance() {
-		case forward:
-			if r.due() {
-				if r.reported() {
-					r.takeReports()
-					r.release()
-					continue
-				}
-				r.hurry()
-				return nil, r.continueAsNew()
-			}
-			if r.undoMeanwhile() {
+		phase := r.advance()
+		switch {
+		case phase == closing:
+			r.hurry()
+			return r.close()
+		case phase == unwinding && !r.released:
+			r.unwind()
+			continue
+		case r.due():
+			if r.reported() { // the next execution does not receive it
+				r.takeReports()
 				r.release()
 				continue
 			}
-			r.dispatch()
-			r.resume()
-			r.arm()
-			r.await()
-			r.landAll()
-		case unwinding:
-			if !r.released {
-				r.unwind()
-				continue
-			}
-			if r.due() {
-				r.hurry()
-				return nil, r.continueAsNew()
-			}
+			r.hurry()
+			return nil, r.continueAsNew()
+		case phase == unwinding:
 			if r.undoNext(); r.undo.Node() == 0 {
 				continue // one effect was undone, or cannot be
 			}
-			r.dispatch()
-			r.resume()
-			r.arm()
-			r.await()
-			r.landAll()
-		case closing:
-			r.hurry()
-			return r.close()
+		case r.undoMeanwhile():
+			r.release()
+			continue
 		}
+		r.dispatch()
+		r.resume()
+		r.arm()
+		r.await()
+		r.landAll()
 	}
 }

@@ -54,6 +54,26 @@ func TestAReportThatComesLate(t *testing.T) {
 	})
 }
 
+// TestAReportThatComesAsTheRunContinues: while effects are undone, what a child has reported is
+// handled before the run continues as new, since the next execution does not receive it.
+func TestAReportThatComesAsTheRunContinues(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		require.True(t, r.restoreUndo(&contract.Carried{Unwinding: &contract.Unwinding{
+			End: contract.RunEnd{State: contract.RunFailed, Failure: new(contract.Failure)}, Undoing: contract.Undoing{Node: 1},
+		}}))
+		w := &wait{kind: waitChild, node: 1, since: r.now(), child: &contract.Child{Workflow: "child", Run: "run"}}
+		w.request = r.requestOf(w)
+		reports := workflow.NewBufferedChannel(r.ctx, 1)
+		reports.Send(r.ctx, contract.Report{Request: w.request, Child: *w.child, Outcome: &contract.Outcome{Request: w.request}})
+		r.flights, r.reports = []*wait{w}, reports
+		_, err := r.loop()
+		require.True(t, workflow.IsContinueAsNewError(err), "%v", err)
+		require.False(t, r.reported())
+		require.NotContains(t, r.flights, w)
+		require.Equal(t, plan.NodeSucceeded, r.progress.Node(1))
+	})
+}
+
 // TestWhatOpensIsClosed: nodes that undo an effect are stopped while a barrier for one of them
 // is being opened. It is closed once it is open.
 func TestWhatOpensIsClosed(t *testing.T) {
