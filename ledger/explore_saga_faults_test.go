@@ -18,24 +18,39 @@ var sagaWalks = []bounds{
 	{inOrder: true, losses: 1, continuing: true},
 	{inOrder: true, verified: true, losses: 1, continuing: true},
 	{inOrder: true, losses: 0, resets: true},
+	{inOrder: true, handling: true, losses: 1, continuing: true},
+	{handling: true, losses: 0, continuing: true},
+	{inOrder: true, handling: true, verified: true, losses: 0, continuing: true},
+}
+
+// manySagas are those of make explore besides. The first is the smallest in which what was
+// undone may be called again.
+var manySagas = []bounds{
+	{inOrder: true, handling: true, verified: true, losses: 0, resets: true},
+	{losses: 1, verified: true, continuing: true},
+	{inOrder: true, losses: 2, verified: true, continuing: true},
+	{inOrder: true, losses: 0, resets: true, continuing: true},
+	{inOrder: true, losses: 0, verified: true, resets: true},
+	{inOrder: true, losses: 1, resets: true, continuing: true},
+	{handling: true, losses: 1, continuing: true},
+	{inOrder: true, handling: true, losses: 1, verified: true, continuing: true},
+	{inOrder: true, handling: true, losses: 0, resets: true},
 }
 
 // TestSagaProtocol walks all states around a run that has to undo its effects.
 func TestSagaProtocol(t *testing.T) {
 	raced.Skip(t)
 	all := sagaWalks
-	if *lastTick > 4 {
-		all = append(slices.Clone(all), // make explore
-			bounds{losses: 1, verified: true, continuing: true}, bounds{inOrder: true, losses: 2, verified: true, continuing: true},
-			bounds{inOrder: true, losses: 0, resets: true, continuing: true}, bounds{inOrder: true, losses: 0, verified: true, resets: true},
-			bounds{inOrder: true, losses: 1, resets: true, continuing: true})
+	if *lastTick > 4 { // make explore
+		all = slices.Concat(all, manySagas)
 	}
 	for _, b := range all {
-		n, ofRun, undone, err := walkSagas(soundSaga, b)
+		n, err := walkSagas(soundSaga, b)
 		require.NoError(t, err)
-		t.Logf("%d states, %d of the run, %+v", n, ofRun, b)
-		require.Greater(t, n, 5_000, "the walk goes somewhere")
-		require.Positive(t, undone, "something is undone")
+		t.Logf("%d states, %d of the run, %+v", n.all, n.ofRun, b)
+		require.Greater(t, n.all, 5_000, "the walk goes somewhere")
+		require.Positive(t, n.undone, "something is undone")
+		require.Equal(t, b.handling, n.handled > 0, "something is handled")
 	}
 }
 
@@ -102,6 +117,35 @@ func TestSagaProtocolFaults(t *testing.T) {
 				return i.Settle(s, now)
 			}
 		},
+		"what is undone while the run goes on is not asked about": func(m *sagaMoves) {
+			m.stands = func(u *plan.Undoing, stands, known bool) { u.Stands(stands && !u.Recovering(), known) }
+		},
+		"what cannot be undone while the run goes on is handled": func(m *sagaMoves) {
+			m.silent = func(u *plan.Undoing) {
+				if u.Recovering() {
+					u.Verified(true)
+				} else {
+					u.Unanswered()
+				}
+			}
+		},
+		"what was undone is found not to have happened": func(m *sagaMoves) {
+			m.undone = func(*saga, int) bool { return false }
+		},
+		"a run that continues forgets what it undoes meanwhile": func(m *sagaMoves) {
+			m.carried = func(c *contract.Carried) {
+				if c.Undoing != nil {
+					c.Undoing.Recoveries, c.Undoing.Node = nil, 0
+				}
+			}
+		},
+		"a run that continues forgets what it has undone meanwhile": func(m *sagaMoves) {
+			m.carried = func(c *contract.Carried) {
+				if c.Undoing != nil && len(c.Undoing.Recoveries) == 0 {
+					c.Undoing = nil
+				}
+			}
+		},
 		"what is settled is called again": func(m *sagaMoves) {
 			m.course = func(i ledger.Invocation, action string, now ledger.Time) (ledger.Course, error) {
 				if i.State == ledger.Settled {
@@ -130,8 +174,8 @@ func TestSagaProtocolFaults(t *testing.T) {
 			m := soundSaga
 			fault(&m)
 			var err error
-			for _, b := range sagaWalks {
-				if _, _, _, err = walkSagas(m, b); err != nil {
+			for _, b := range append(slices.Clone(sagaWalks), manySagas[0]) {
+				if _, err = walkSagas(m, b); err != nil {
 					break
 				}
 			}

@@ -15,30 +15,36 @@ import (
 // that it continues as new, and is reset, as a run does.
 
 // The nodes of the plan. What undoes second are two nodes, one after the other, of which the
-// last takes back what it did; the first of them reads its output.
+// last takes back what it did; the first of them reads its output. In some walks it does not, and
+// the last node, which makes no call, handles that nobody knows what second did.
 const (
 	first = iota + 1
 	second
 	undoesFirst
 	preparesSecond
 	undoesSecond
-	lastNode
+	lastCall = undoesSecond + 1
+	handles  = lastCall
+	lastNode = handles + 1
 )
 
 // sagaPlan has two effects that follow each other, or not.
-func sagaPlan(inOrder bool) *plan.Plan {
+func sagaPlan(inOrder, handling bool) *plan.Plan {
 	p := &plan.Plan{Nodes: make([]plan.Node, lastNode+1)}
-	for i, id := range []string{"$input", "first", "second", "undoes first", "prepares second", "undoes second", "$output"} {
+	for i, id := range []string{"$input", "first", "second", "undoes first", "prepares second", "undoes second", "handles", "$output"} {
 		p.Nodes[i].ID, p.Nodes[i].Kind = id, plan.KindCall
 	}
 	p.Nodes[0].Kind, p.Nodes[lastNode].Kind = plan.KindInput, plan.KindOutput
 	p.Nodes[undoesFirst].Undoes, p.Nodes[preparesSecond].Undoes, p.Nodes[undoesSecond].Undoes = first, second, second
 	edge := func(from, to int, port string) {
 		e := plan.Edge{From: from, To: to, FromPort: port, ToPort: plan.StartPort, Type: plan.Control, Required: true}
-		if port == plan.CompensatePort {
+		switch port {
+		case plan.CompensatePort:
 			e.Type, e.ToPort = plan.Error, "x"
+		case plan.ErrorPort:
+			e.Type = plan.Error
 		}
-		e.ReadsOutput = to == preparesSecond
+		e.ReadsOutput = to == preparesSecond && !handling
 		p.Edges = append(p.Edges, e)
 	}
 	if inOrder {
@@ -47,6 +53,7 @@ func sagaPlan(inOrder bool) *plan.Plan {
 	edge(first, undoesFirst, plan.CompensatePort)
 	edge(second, preparesSecond, plan.CompensatePort)
 	edge(preparesSecond, undoesSecond, plan.DonePort)
+	edge(second, handles, plan.ErrorPort)
 	p.Index()
 	return p
 }
@@ -91,6 +98,8 @@ const (
 // sagaMoves are those of a run, and of those who deal with its effects.
 type sagaMoves struct {
 	armedLate bool // once they have succeeded, effects are armed
+	recover   func(u *plan.Undoing, i int, held []bool) bool
+	proceed   func(u *plan.Undoing) plan.UndoStep
 	next      func(u *plan.Undoing, c *contract.Carried) plan.UndoStep
 	stands    func(u *plan.Undoing, stands, known bool)
 	verified  func(u *plan.Undoing, gone bool)
@@ -99,6 +108,7 @@ type sagaMoves struct {
 	carried   func(c *contract.Carried)
 	ends      func(now, next contract.RunState) contract.RunState
 
+	undone func(s *saga, i int) bool
 	ask    func(i ledger.Invocation, now ledger.Time) (stands, known, wait bool)
 	verify func(stands bool) bool
 	course func(i ledger.Invocation, action string, now ledger.Time) (ledger.Course, error)
@@ -106,6 +116,8 @@ type sagaMoves struct {
 }
 
 var soundSaga = sagaMoves{
+	recover:  (*plan.Undoing).Recover,
+	proceed:  (*plan.Undoing).Proceed,
 	next:     func(u *plan.Undoing, _ *contract.Carried) plan.UndoStep { return u.Next() },
 	stands:   (*plan.Undoing).Stands,
 	verified: (*plan.Undoing).Verified,
@@ -118,10 +130,27 @@ var soundSaga = sagaMoves{
 		}
 		return next
 	},
+	undone: undoneBefore,
 	ask:    asksLedger,
 	verify: func(stands bool) bool { return !stands },
 	course: ledger.Invocation.Course,
 	settle: ledger.Invocation.Settle,
+}
+
+// undoneBefore reports whether what undoes an effect was called, as the role effects asks before
+// it finds out whether the effect has happened.
+func undoneBefore(s *saga, i int) bool {
+	called := func(by int) bool {
+		row := s.calls[by].row.invocation()
+		return row.State == ledger.Calling || row.State.Undoable()
+	}
+	switch i {
+	case first:
+		return called(undoesFirst)
+	case second:
+		return called(preparesSecond) || called(undoesSecond)
+	}
+	return false
 }
 
 // asksLedger says by an invocation whether its effect stands, as the role effects does once no
@@ -142,10 +171,11 @@ func asksLedger(i ledger.Invocation, now ledger.Time) (stands, known, wait bool)
 // running is a run, as its interpreter has it in memory.
 type running struct {
 	m        sagaMoves
+	handling bool
 	plan     *plan.Plan
 	progress *plan.Progress
 	undo     *plan.Undoing
-	flights  [lastNode]flight
+	flights  [lastCall]flight
 	// asking reports that the role effects is asked about the effect that is being undone.
 	asking bool
 	// end is how the run ends, once that is known; released reports that nothing of the time
@@ -153,12 +183,12 @@ type running struct {
 	end             contract.RunState
 	released, ended bool
 	// attempted has the nodes whose calls the run has come to.
-	attempted [lastNode]bool
+	attempted [lastCall]bool
 	wrong     string
 }
 
-func start(m sagaMoves, p *plan.Plan) *running {
-	r := &running{m: m, plan: p, progress: plan.NewProgress(p)}
+func (s *runs) start() *running {
+	r := &running{m: s.m, handling: s.handling, plan: s.plan, progress: plan.NewProgress(s.plan)}
 	r.undo = plan.NewUndoing(r.progress)
 	r.progress.Begin(contract.Outcome{})
 	r.advance()
@@ -182,21 +212,25 @@ func (r *running) carry() *contract.Carried {
 }
 
 // restore is a run that continues another.
-func restore(m sagaMoves, p *plan.Plan, raw []byte) *running {
+func (s *runs) restore(raw []byte) *running {
 	var c contract.Carried
-	r := &running{m: m, plan: p, progress: plan.NewProgress(p)}
+	r := &running{m: s.m, handling: s.handling, plan: s.plan, progress: plan.NewProgress(s.plan)}
 	r.undo = plan.NewUndoing(r.progress)
 	if json.Unmarshal(raw, &c) != nil || !r.progress.Restore(&c) || !r.undo.Restore(&c) {
 		r.wrong = "a run cannot continue"
 		return r
 	}
+	var recovers []contract.Recovery
 	if w := c.Unwinding; w != nil {
 		r.end, r.released = w.End.State, true
-		r.asking = r.undo.Node() != 0 && r.undo.Stage() != plan.UndoBlock
+	} else if c.Undoing != nil {
+		recovers = c.Undoing.Recoveries
 	}
-	for i := first; i < lastNode; i++ {
+	r.asking = r.undo.Node() != 0 && r.undo.Stage() != plan.UndoBlock
+	for i := first; i < lastCall; i++ {
 		r.attempted[i] = slices.Contains(c.Attempts, byte(i))
-		if r.progress.Node(i) == plan.NodeRunning && (!r.released || p.Nodes[i].Undoes != 0) {
+		recovering := slices.ContainsFunc(recovers, func(x contract.Recovery) bool { return x.Node == i })
+		if r.progress.Node(i) == plan.NodeRunning && !recovering && (!r.released || r.plan.Nodes[i].Undoes != 0) {
 			r.flights[i] = deciding
 		}
 	}
@@ -227,6 +261,9 @@ func (r *running) land(e event) {
 		r.flights[i] = grounded
 		if r.end != "" && r.plan.Nodes[i].Undoes == 0 {
 			break // it was awaited
+		}
+		if e.is == doubts && r.handling && r.m.recover(r.undo, i, []bool{true, true}) {
+			break
 		}
 		if e.is != succeeds {
 			r.progress.Fail(i, nil)
@@ -260,6 +297,10 @@ func (r *running) renewable() bool { return r.idle() && (r.end == "" || r.releas
 // launch lets what is ready begin.
 func (r *running) launch() {
 	for i, ok := r.progress.Next(); ok; i, ok = r.progress.Next() {
+		if i == handles {
+			r.progress.Succeed(i, contract.Outcome{})
+			continue
+		}
 		if !r.m.armedLate {
 			r.undo.Attempt(i)
 		}
@@ -270,27 +311,47 @@ func (r *running) launch() {
 	}
 }
 
+// proceed takes the next step of undoing an effect while the run goes on, and reports whether
+// something follows at once.
+func (r *running) proceed() bool {
+	if r.asking {
+		return false
+	}
+	switch r.m.proceed(r.undo) {
+	case plan.UndoAsk:
+		r.asking = true
+	case plan.UndoEnd:
+		return true
+	case plan.UndoWait, plan.UndoStop:
+	}
+	return false
+}
+
 // advance goes on until the run waits.
 func (r *running) advance() {
-	if r.end == "" {
-		r.launch()
+	for r.end == "" {
+		if r.launch(); r.undo.Recovering() && r.proceed() {
+			continue
+		}
 		switch {
 		case len(r.progress.Orphans()) > 0:
 			r.end = contract.RunFailed
 		case r.progress.Done():
 			r.end, r.ended = contract.RunSucceeded, true
 		}
+		break
 	}
 	if r.end == "" || r.ended {
 		return
 	}
 	if !r.released {
-		for i := range r.flights {
-			if r.flights[i] != calling {
-				r.flights[i] = grounded
+		effects := r.flights[first:undoesFirst] // what undoes one already goes on
+		for i := range effects {
+			if effects[i] != calling {
+				effects[i] = grounded
 			}
 		}
-		if !r.idle() {
+		if slices.Contains(effects, calling) {
 			return
 		}
 		r.undo.Unwind()
@@ -339,7 +400,8 @@ type past struct {
 
 // runs are all states of a run that a walk has come to. A state is named by its number.
 type runs struct {
-	m     sagaMoves
+	m sagaMoves
+	bounds
 	plan  *plan.Plan
 	byKey map[string]int
 	pasts []past
@@ -364,9 +426,9 @@ func (s *runs) add(r *running, of past) int {
 
 // replay makes a run anew from its history.
 func (s *runs) replay(of past) *running {
-	r := start(s.m, s.plan)
+	r := s.start()
 	if of.carried != nil {
-		r = restore(s.m, s.plan, of.carried)
+		r = s.restore(of.carried)
 	}
 	for _, e := range of.events {
 		r.tell(e)

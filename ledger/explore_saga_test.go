@@ -45,7 +45,7 @@ type tasked struct {
 // saga is one state of the walk.
 type saga struct {
 	run   int32
-	calls [lastNode]tasked
+	calls [lastCall]tasked
 	// stands has whether the two effects stand.
 	stands [undoesFirst]bool
 	// losses counts workers that were lost, or taken for lost.
@@ -57,9 +57,10 @@ type saga struct {
 	wrong string
 }
 
-// bounds is how far a walk goes.
+// bounds is how far a walk goes. With handling, a node handles that nobody knows what second did.
 type bounds struct {
 	inOrder, verified  bool
+	handling           bool
 	losses             int8
 	resets, continuing bool
 }
@@ -67,7 +68,6 @@ type bounds struct {
 // sagas is one walk.
 type sagas struct {
 	runs
-	bounds
 	out []saga
 }
 
@@ -132,7 +132,7 @@ func (w *sagas) steps(s saga) []saga {
 	if r.ended {
 		return nil
 	}
-	for i := first; i < lastNode; i++ {
+	for i := first; i < lastCall; i++ {
 		w.work(s, i)
 		switch r.flights[i] {
 		case deciding:
@@ -248,7 +248,7 @@ func (w *sagas) recall(s saga, i int) {
 		w.tell(s, event{is: succeeds, node: int8(i)})
 	case ledger.Unknown:
 		w.tell(s, event{is: doubts, node: int8(i)}) // verify does not answer, or there is none
-		if !w.verified {
+		if !w.verified || w.m.undone(&s, i) {
 			return
 		}
 		e := ledger.Settlement{Attempt: int(c.row.attempt), State: ledger.Released}
@@ -340,13 +340,13 @@ func (w *sagas) work(s saga, i int) {
 	}
 }
 
-// done is what a tool does, and what is wrong with that. What was undone may happen again after
-// a reset, where verify says that it does not stand.
+// done is what a tool does, and what is wrong with that. After a reset, an effect may happen again
+// where verify says that it does not stand, and nothing has undone it.
 func (w *sagas) done(s *saga, i int) string {
 	twice := s.calls[i].happened > 1
 	switch i {
 	case first, second:
-		twice = twice && (s.stands[i] || !w.verified)
+		twice = twice && (s.stands[i] || !w.verified || undoneBefore(s, i))
 		s.stands[i] = true
 	case undoesFirst:
 		s.stands[first] = false
@@ -407,7 +407,9 @@ func (w *sagas) check(s, from *saga) string {
 		return s.wrong
 	case r.wrong != "":
 		return r.wrong
-	case r.flights[preparesSecond] > before.flights[preparesSecond] && s.calls[second].row.invocation().State != ledger.Settled:
+	case r.progress.Node(handles) == plan.NodeSucceeded && s.stands[second]:
+		return "what nobody knows is handled while it stands"
+	case !w.handling && r.flights[preparesSecond] > before.flights[preparesSecond] && s.calls[second].row.invocation().State != ledger.Settled:
 		return "what reads the output of an effect runs without it"
 	case before.end != "" && r.end != before.end && s.reset == from.reset:
 		return "a run that was to end as " + string(before.end) + " ends as " + string(r.end)
@@ -445,11 +447,14 @@ func (w *sagas) check(s, from *saga) string {
 	return ""
 }
 
-// walkSagas goes through all states, and returns their number, that of states of the run among
-// them, and in how many a run has ended that has undone something; or what is wrong in one.
-func walkSagas(m sagaMoves, b bounds) (all, ofRun, undone int, err error) {
-	w := &sagas{runs: runs{m: m, plan: sagaPlan(b.inOrder), byKey: map[string]int{}, next: map[turn]int{}}, bounds: b}
-	w.add(start(m, w.plan), past{})
+// walked counts the states of a walk, those of the run among them, and those in which a run has
+// ended that has undone something, or has handled what nobody knew.
+type walked struct{ all, ofRun, undone, handled int }
+
+// walkSagas goes through all states, and returns how many there are; or what is wrong in one.
+func walkSagas(m sagaMoves, b bounds) (n walked, err error) {
+	w := &sagas{runs: runs{m: m, bounds: b, plan: sagaPlan(b.inOrder, b.handling), byKey: map[string]int{}, next: map[turn]int{}}}
+	w.add(w.start(), past{})
 	var begin saga
 	for i := range begin.calls {
 		begin.calls[i].row.ends = -1
@@ -462,7 +467,10 @@ func walkSagas(m sagaMoves, b bounds) (all, ofRun, undone int, err error) {
 		steps := w.steps(s)
 		if r := w.all[s.run]; r.ended {
 			if len(r.undo.Compensated()) > 0 {
-				undone++
+				n.undone++
+			}
+			if r.progress.Node(handles) == plan.NodeSucceeded {
+				n.handled++
 			}
 		}
 		waits := !w.all[s.run].ended
@@ -470,7 +478,7 @@ func walkSagas(m sagaMoves, b bounds) (all, ofRun, undone int, err error) {
 			next.tidy()
 			waits = waits && next == s
 			if wrong := w.check(&next, &s); wrong != "" {
-				return len(seen), len(w.all), undone, fmt.Errorf("%w: %s: %s: %+v", errWrong, wrong, w.all[next.run].key(), next)
+				return n, fmt.Errorf("%w: %s: %s: %+v", errWrong, wrong, w.all[next.run].key(), next)
 			}
 			if !seen[next] {
 				seen[next] = true
@@ -478,8 +486,9 @@ func walkSagas(m sagaMoves, b bounds) (all, ofRun, undone int, err error) {
 			}
 		}
 		if waits {
-			return len(seen), len(w.all), undone, fmt.Errorf("%w: the run waits for ever: %s: %+v", errWrong, w.all[s.run].key(), s)
+			return n, fmt.Errorf("%w: the run waits for ever: %s: %+v", errWrong, w.all[s.run].key(), s)
 		}
 	}
-	return len(seen), len(w.all), undone, nil
+	n.all, n.ofRun = len(seen), len(w.all)
+	return n, nil
 }
