@@ -113,15 +113,29 @@ func (m *maker) takes(n, from *Node) {
 // rescued adds a node that handles the failure of another, if that is told to fail, and
 // returns the one after which the plan goes on.
 func (m *maker) rescued(n *Node) *Node {
-	if n.Op != Write || n.Does != Refuse && n.Does != Tear || m.chance(50) {
+	if n.Op != Write {
 		return n
 	}
-	n.Verify = Truth // what happened is known, whatever is killed
-	h := &Node{Op: Note, Does: OK, Rescues: n.ID}
+	from := toolError
+	switch n.Does {
+	case Refuse, Tear:
+		if m.chance(50) {
+			return n
+		}
+		n.Verify = Truth // what happened is known, whatever is killed
+	case Hang, Late:
+		if n.Verify == Truth || len(n.Undo) == 0 || m.chance(30) {
+			return n
+		}
+		from = outcomeUnknown // it is undone first
+	default:
+		return n
+	}
+	h := &Node{Op: Note, Does: OK}
 	if m.chance(40) {
 		h = m.effect()
-		h.Rescues = n.ID
 	}
+	h.Rescues, h.From = n.ID, from
 	return m.add(h)
 }
 
@@ -138,8 +152,11 @@ func (m *maker) verify() Verify {
 // effect makes a node with an effect, and the block that undoes it.
 func (m *maker) effect() *Node {
 	n := &Node{Op: Write, Does: OK, Verify: m.verify(), Retries: m.IntN(2)}
-	if m.chance(20) {
+	switch {
+	case m.chance(20):
 		n.Does = m.fault()
+	case m.chance(8):
+		n.Does, n.Verify = []Does{Hang, Late}[m.IntN(2)], Never
 	}
 	if !m.chance(80) {
 		return n
@@ -161,7 +178,7 @@ func (m *maker) effect() *Node {
 		case i > 0 && m.chance(60):
 			before := n.Undo[m.IntN(i)]
 			if (before.Does == Refuse || before.Does == Tear) && m.chance(60) {
-				u.Rescues = before.ID
+				u.Rescues, u.From = before.ID, toolError
 			} else {
 				u.Needs = []string{before.ID}
 			}

@@ -109,6 +109,9 @@ func (t *trial) began(n *Node) {
 		if len(earlier) == 0 && x.Does != Rejected && operation(x.Op) != "" && !t.s.Killed && !starves(x) {
 			t.find("%s was called, and %s before it was not", n.ID, x.ID)
 		}
+		if x.ID == n.Rescues && n.From == outcomeUnknown {
+			earlier = append(earlier, t.j.undoing(x.ID)...)
+		}
 		for _, c := range earlier {
 			if c.began > first.began || c.answer != "" && c.ended > first.began {
 				t.find("%s was called before %s had ended", n.ID, x.ID)
@@ -155,9 +158,12 @@ func (t *trial) ended() {
 		}
 	default:
 		n := t.p.node(t.s.Node)
-		if n == nil || !slices.Contains(t.g.ends[n.ID], state(t.s.Kind)) || !t.g.fatal(n, state(t.s.Kind)) || !may {
+		if n == nil || !slices.Contains(t.g.ends[n.ID], state(t.s.Kind)) || !may {
 			t.find("the run has failed as %s at %q", t.s.Kind, t.s.Node)
 			return
+		}
+		if may, must := t.g.fatal(n, state(t.s.Kind)); !may || !must && !slices.Contains(t.s.NotCompensated, n.ID) {
+			t.find("the run has failed as %s at %q, which is handled", t.s.Kind, t.s.Node)
 		}
 		for _, x := range t.p.Nodes {
 			if t.g.before(x, n) && operation(x.Op) != "" && x.Does != Rejected && !t.s.Killed && !starves(x) && len(t.j.of(operation(x.Op), x.ID)) == 0 {
@@ -172,7 +178,8 @@ func (t *trial) undone() {
 	for _, n := range t.p.Nodes {
 		comp, not := slices.Contains(t.s.Compensated, n.ID), slices.Contains(t.s.NotCompensated, n.ID)
 		calls := t.j.undoing(n.ID)
-		if t.s.State == "succeeded" || n.Op != Write || len(n.Undo) == 0 {
+		h := rescuer(t.p.Nodes, n, outcomeUnknown)
+		if t.s.State == "succeeded" && h == nil || n.Op != Write || len(n.Undo) == 0 {
 			if comp || not || len(calls) > 0 {
 				t.find("%s is not to be undone", n.ID)
 			}
@@ -180,7 +187,17 @@ func (t *trial) undone() {
 		}
 		var reasons []string
 		for _, r := range rows(n, t.j.of("write", n.ID), t.s.Killed) {
-			why := t.consistent(n, r, comp, not, calls)
+			var why string
+			switch {
+			case t.s.State != "succeeded":
+				why = t.consistent(n, r, comp, not, calls)
+			case r.state != unknown && len(calls) > 0:
+				why = "it is not to be undone"
+			case r.state == unknown && len(t.j.of(operation(h.Op), h.ID)) == 0:
+				why = h.ID + " was not called"
+			case r.state == unknown:
+				why = t.consistent(n, r, true, false, calls)
+			}
 			if why == "" {
 				reasons = nil
 				break
@@ -274,12 +291,22 @@ func (t *trial) order() {
 		}
 	}
 	place := func(id string) int { return slices.Index(back, id) }
+	// What may be undone while the run goes on comes in any order.
+	meanwhile := func(id string) bool {
+		n := t.p.node(id)
+		return n != nil && rescuer(t.p.Nodes, n, outcomeUnknown) != nil
+	}
 	for _, list := range [][]string{t.s.Compensated, t.s.NotCompensated} {
-		for i, id := range list {
-			if place(id) < 0 {
+		before := ""
+		for _, id := range list {
+			switch {
+			case place(id) < 0:
 				t.find("%s is reported, and was not armed", id)
-			} else if i > 0 && place(list[i-1]) >= place(id) {
-				t.find("%s is reported after %s, against the order in which they were armed: %v", id, list[i-1], t.s.Armed)
+			case meanwhile(id):
+			case before != "" && place(before) >= place(id):
+				t.find("%s is reported after %s, against the order in which they were armed: %v", id, before, t.s.Armed)
+			default:
+				before = id
 			}
 		}
 	}
@@ -291,7 +318,7 @@ func (t *trial) order() {
 			}
 			continue
 		}
-		if c.op == "look" {
+		if c.op == "look" || meanwhile(c.id) {
 			continue
 		}
 		if first < 0 {

@@ -15,7 +15,7 @@ func told() (*Plan, *Seen) {
 			{ID: "a1", Op: Erase, Does: OK, Reads: true}, {ID: "a2", Op: Note, Does: OK, Needs: []string{"a1"}},
 		}},
 		{ID: "b", Op: Write, Does: Tear, Needs: []string{"a"}, Page: "a", Undo: []*Node{{ID: "b1", Op: Erase, Does: OK, Reads: true}}},
-		{ID: "c", Op: Note, Does: OK, Rescues: "b"},
+		{ID: "c", Op: Note, Does: OK, Rescues: "b", From: toolError},
 		{ID: "d", Op: Write, Does: OK, Needs: []string{"c"}, Undo: []*Node{{ID: "d1", Op: Erase, Does: Refuse}}},
 		{ID: "e", Op: Fail, Needs: []string{"d"}},
 	}}
@@ -50,20 +50,59 @@ gone look a - - 9
 	}
 }
 
-// TestJudge: a run that is right is found to be, and each that is not is found not to be.
-func TestJudge(t *testing.T) {
+// toldUnknown is a plan of two effects, of which nobody knows the second, which is undone
+// before its failure is handled, and what a right run of it looks like that succeeds.
+func toldUnknown() (*Plan, *Seen) {
+	p := &Plan{Seed: 1, CancelAt: -1, CancelAgain: -1, Nodes: []*Node{
+		{ID: "a", Op: Write, Does: OK, Undo: []*Node{{ID: "a1", Op: Erase, Does: OK}}},
+		{ID: "b", Op: Write, Does: Late, Needs: []string{"a"}, Undo: []*Node{{ID: "b1", Op: Erase, Does: OK}}},
+		{ID: "c", Op: Write, Does: OK, Rescues: "b", From: outcomeUnknown},
+	}}
+	return p, &Seen{
+		Journal: `begin write a - - 1
+did write a - - 1
+ok write a - - 1
+begin write b - - 2
+did write b - - 2
+begin erase b b1 - 3
+did erase b b1 - 3
+ok erase b b1 - 3
+begin write c - - 4
+did write c - - 4
+ok write c - - 4
+`, State: "succeeded", Compensated: []string{}, NotCompensated: []string{}, Armed: []string{"a", "b", "c"},
+	}
+}
+
+// without leaves out what a process has written down, and instead has another text for one.
+func without(process string) func(s *Seen) {
+	return func(s *Seen) {
+		lines := strings.SplitAfter(s.Journal, "\n")
+		s.Journal = strings.Join(slices.DeleteFunc(lines, func(l string) bool { return strings.HasSuffix(l, " "+process+"\n") }), "")
+	}
+}
+
+func instead(old, new string) func(s *Seen) {
+	return func(s *Seen) { s.Journal = strings.Replace(s.Journal, old, new, 1) }
+}
+
+// findsEach: a run that is right is found to be, and each that is not is found not to be.
+func findsEach(t *testing.T, told func() (*Plan, *Seen), faults map[string]func(s *Seen)) {
 	p, s := told()
 	require.Empty(t, Judge(p, s))
-	without := func(process string) func(s *Seen) {
-		return func(s *Seen) {
-			lines := strings.SplitAfter(s.Journal, "\n")
-			s.Journal = strings.Join(slices.DeleteFunc(lines, func(l string) bool { return strings.HasSuffix(l, " "+process+"\n") }), "")
-		}
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			p, s := told()
+			fault(s)
+			findings := Judge(p, s)
+			require.NotEmpty(t, findings)
+			t.Log(findings)
+		})
 	}
-	instead := func(old, new string) func(s *Seen) {
-		return func(s *Seen) { s.Journal = strings.Replace(s.Journal, old, new, 1) }
-	}
-	for name, fault := range map[string]func(s *Seen){
+}
+
+func TestJudge(t *testing.T) {
+	findsEach(t, told, map[string]func(s *Seen){
 		"an effect happens twice": func(s *Seen) { s.Journal = "begin write a - - 0\ndid write a - - 0\nok write a - - 0\n" + s.Journal },
 		"one is undone twice":     func(s *Seen) { s.Journal += "begin erase b b1 - 10\ndid erase b b1 - 10\nok erase b b1 - 10\n" },
 		"one is not undone":       without("6"),
@@ -96,13 +135,31 @@ func TestJudge(t *testing.T) {
 		},
 		"two are undone at one time": instead("ok erase a a1 7 7\nbegin note", "ok erase a a1 7 7\nbegin erase b b1 - 11\nerror erase b b1 - 11\nbegin note"),
 		"a stranger is called":       func(s *Seen) { s.Journal += "begin write z - - 12\nerror write z - - 12\n" },
-	} {
-		t.Run(name, func(t *testing.T) {
-			p, s := told()
-			fault(s)
-			findings := Judge(p, s)
-			require.NotEmpty(t, findings)
-			t.Log(findings)
+	})
+}
+
+func TestJudgeOfUnknown(t *testing.T) {
+	fails := func(s *Seen) { s.State, s.Kind, s.Node = "failed", "outcome_unknown", "b" }
+	findsEach(t, toldUnknown, map[string]func(s *Seen){
+		"it is not undone":                without("3"),
+		"it is handled before it is":      instead("ok erase b b1 - 3\nbegin write c - - 4\n", "begin write c - - 4\nok erase b b1 - 3\n"),
+		"it is not handled":               without("4"),
+		"what could not be undone is":     instead("did erase b b1 - 3\nok", "error"),
+		"another one is undone":           func(s *Seen) { s.Journal += "begin erase a a1 - 5\ndid erase a a1 - 5\nok erase a a1 - 5\n" },
+		"what ends the run is handled":    func(s *Seen) { fails(s); s.Compensated = []string{"b", "a"} },
+		"it is undone, and not reported":  func(s *Seen) { s.State = "cancelled"; s.Cancelled = true },
+		"what is undone later is not all": func(s *Seen) { fails(s); s.NotCompensated = []string{"b"} },
+	})
+	t.Run("it fails later", func(t *testing.T) {
+		findsEach(t, func() (*Plan, *Seen) {
+			p, s := toldUnknown()
+			p.Nodes = append(p.Nodes, &Node{ID: "e", Op: Fail, Needs: []string{"c"}})
+			s.State, s.Kind, s.Node, s.Compensated = "failed", "tool_error", "e", []string{"b", "a"}
+			s.Journal += "begin erase a a1 - 5\ndid erase a a1 - 5\nok erase a a1 - 5\n"
+			return p, s
+		}, map[string]func(s *Seen){
+			"the other one is not undone": without("5"),
+			"it is undone again":          func(s *Seen) { s.Journal += "begin erase b b1 - 6\ndid erase b b1 - 6\nok erase b b1 - 6\n" },
 		})
-	}
+	})
 }

@@ -26,12 +26,13 @@ type state string
 const (
 	succeeded state = "ok"
 	skipped   state = "skipped"
-	// toolError is the only failure that edges of these plans handle.
+	// Edges of these plans handle these two: the second once the effect is undone.
 	toolError      state = "tool_error"
-	invalidOutput  state = "invalid_output"
-	unsent         state = "unsent"
 	outcomeUnknown state = "outcome_unknown"
-	rejected       state = "rejected"
+
+	invalidOutput state = "invalid_output"
+	unsent        state = "unsent"
+	rejected      state = "rejected"
 )
 
 // pages that calls answer, and that verifications say they have answered.
@@ -172,7 +173,8 @@ func resolve(nodes []*Node, enters func(*Node) bool, calls func(*Node) []*call, 
 			want[id] = succeeded
 		}
 		if n.Rescues != "" {
-			want[n.Rescues] = toolError
+			want[n.Rescues] = n.From
+			must = must && n.From != outcomeUnknown // if it can be undone
 		}
 		for id, s := range want {
 			can = can && slices.Contains(g.ends[id], s)
@@ -189,20 +191,31 @@ func resolve(nodes []*Node, enters func(*Node) bool, calls func(*Node) []*call, 
 	return g
 }
 
-// fatal reports whether nothing handles a way in which a node may end.
-func (g *graph) fatal(n *Node, s state) bool {
-	if s == succeeded || s == skipped {
-		return false
+// rescuer returns the node that handles a way in which a node may end, or nil.
+func rescuer(nodes []*Node, n *Node, s state) *Node {
+	for _, h := range nodes {
+		if h.Rescues == n.ID && h.From == s {
+			return h
+		}
 	}
-	return s != toolError || !slices.ContainsFunc(g.nodes, func(h *Node) bool { return h.Rescues == n.ID })
+	return nil
+}
+
+// fatal says whether a way in which a node may end may end the run, and whether it must.
+func (g *graph) fatal(n *Node, s state) (may, must bool) {
+	if s == succeeded || s == skipped {
+		return false, false
+	}
+	handled := rescuer(g.nodes, n, s) != nil
+	return !handled || s == outcomeUnknown, !handled
 }
 
 // fails says whether a node may fail so that nothing handles it, and whether it must.
 func (g *graph) fails(n *Node) (may, must bool) {
 	must = true
 	for _, s := range g.ends[n.ID] {
-		f := g.fatal(n, s)
-		may, must = may || f, must && f
+		m, f := g.fatal(n, s)
+		may, must = may || m, must && f
 	}
 	return may, must
 }

@@ -62,10 +62,11 @@ type Node struct {
 	// Retries of a call that provably did nothing.
 	Retries int
 	// Needs are nodes that must have succeeded before, and Page is one of them, whose page
-	// it takes, or "". Rescues is a node by whose tool_error it is started, or "".
+	// it takes, or "". Rescues is a node by whose failure of the kind From it is started, or "".
 	Needs   []string
 	Page    string
 	Rescues string
+	From    state
 	// Undo is the block that undoes it, or nil. Its nodes without Needs and Rescues have
 	// edges from the node: of its arguments always, and of the page that it returned if
 	// Reads; Must says that this one is required.
@@ -165,7 +166,7 @@ func (p *Plan) Source() (string, error) {
 			}
 		}
 		if n.Rescues != "" {
-			edge(n.Rescues, "$error", n.ID, "$start", "error", true, object{"when": "error.kind == 'tool_error'"})
+			edge(n.Rescues, "$error", n.ID, "$start", "error", true, object{"when": fmt.Sprintf("error.kind == '%s'", n.From)})
 		}
 	}
 	for _, n := range p.Nodes {
