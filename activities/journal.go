@@ -17,7 +17,11 @@ import (
 // final.
 func (e *Engine) Write(ctx context.Context, request contract.JournalRequest) (contract.JournalReceipt, error) {
 	receipt := contract.JournalReceipt{Request: request.Request, Root: request.Run.Root}
-	return receipt, asked{request: receipt.Request, root: receipt.Root, retry: journaling}.failed(ctx, e.write(ctx, &request))
+	err := e.write(ctx, &request)
+	if receipt.Ended = errors.Is(err, errEnded); receipt.Ended {
+		err = nil
+	}
+	return receipt, asked{request: receipt.Request, root: receipt.Root, retry: journaling}.failed(ctx, err)
 }
 
 // journaling lists the kinds of failure after which Temporal retries a batch.
@@ -57,11 +61,13 @@ func (e *Engine) record(ctx context.Context, r ledger.Run, outcomes []ledger.Out
 	return err
 }
 
+var errEnded = errors.New("the run has ended")
+
 // opened refuses a run that is to be open, and has ended: it would ask for that again and again.
 func (e *Engine) opened(ctx context.Context, r ledger.Run) error {
 	have, err := e.Ledger.Run(ctx, r.Workflow, r.Root)
 	if err == nil && have.State.Ended() {
-		err = fmt.Errorf("%w: the run has ended as %s", ledger.ErrConflict, have.State)
+		err = errEnded
 	}
 	return err
 }

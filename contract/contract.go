@@ -301,6 +301,8 @@ type JournalReceipt struct {
 	// a reset may have left an answer for the run before in the history.
 	Request string `json:"request,omitempty"`
 	Root    string `json:"root,omitempty"`
+	// Ended reports that the run was to be open, and that the ledger has its end.
+	Ended bool `json:"ended,omitempty"`
 }
 
 // CloseRequest asks engine/close to state the last outcomes of a run and how it

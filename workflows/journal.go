@@ -41,6 +41,9 @@ type journal struct {
 	// reset may change no command of the history before it.
 	noted, done int
 	unopened    bool
+	// ended reports that the ledger has the end of the run, as after a workflow task that
+	// Temporal has discarded. The run ends so: nothing can be done for it any more.
+	ended bool
 }
 
 func (j *journal) note(e contract.JournalEntry) {
@@ -117,6 +120,9 @@ func (r *run) landBatch(w *wait) bool {
 		j.unwritten = append(j.unwritten, j.sent...)
 	case receipt.Root != r.root:
 		j.elsewhere = append(j.elsewhere, j.sent...)
+	case receipt.Ended:
+		j.ended = true
+		r.fails(contract.Failure{Kind: contract.Conflict, Message: "the ledger has an end of the run already"})
 	}
 	if err == nil {
 		j.unopened = false

@@ -128,7 +128,7 @@ func (r *run) advance() phase {
 		r.phase = unwinding
 	}
 	if r.phase == unwinding && r.released && !r.unwound {
-		r.unwound = r.undone()
+		r.unwound = r.journal.ended && r.idle() || r.undone()
 	}
 	if r.phase == unwinding && r.unwound {
 		r.phase = closing
