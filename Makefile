@@ -18,16 +18,19 @@ EXAMPLE := examples/word-report
 # SQLite is C turned into Go, and its memory is none of Go's, which the race detector
 # would look at in vain: without it there, tests that store take half the time.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false
+# What make test leaves out: tests that take long, and cases that vary others.
+SHORT := -short
 # How many packages are tested at one time: their tests wait, too, but calls in them have
-# bounds on time, which a machine that has too much to do exceeds. ./starter, which waits most, begins first, and ./internal/siege, which has
-# bounds on how long runs take, has the machine to itself. And a program with the race
-# detector waits for a second when it ends, unless GORACE says otherwise.
+# bounds on time, which a machine that has too much to do exceeds. ./host, which waits most,
+# begins first, and ./internal/siege, which has bounds on how long runs take, has the machine
+# to itself. And a program with the race detector waits for a second when it ends, unless
+# GORACE says otherwise.
 BESIDE := $(shell echo $$((1 + $$(getconf _NPROCESSORS_ONLN))))
 # Packages with tests that compute much in one goroutine, where the race detector finds
 # nothing and takes ten times as long: these tests run without it.
 ALONE := ./approval/display ./compiler/... ./containment ./expr ./guardian ./ledger ./ledger/audit ./schemas
 # And such tests of other packages, with those in which other processes do the work.
-NAMED := TestABarrierCostsFewEvents|TestABarrierHoldsUpNobody|TestFaultsAreFound|TestKillsLoseNoApproval|TestKillsRepeatNoEffect|TestPlansCompile|TestRandomSagas|TestTwoBarriers|TestTwoSignTogether
+NAMED := TestABarrierCostsFewEvents|TestABarrierHoldsUpNobody|TestFaultsAreFound|TestKillsLoseNoApproval|TestKillsRepeatNoEffect|TestPlansCompile|TestRandomSagas|TestScript|TestTwoBarriers|TestTwoSignTogether
 # Those of them that run after the others: calls have bounds on time, which a busy machine
 # exceeds.
 LATER := TestABarrierHoldsUpNobody|TestKillsLoseNoApproval|TestRandomSagas|TestTwoBarriers|TestTwoSignTogether
@@ -49,12 +52,16 @@ run: build server ## start everything on this machine and run the example plan, 
 # lint has vetted what go test would vet again.
 .PHONY: test
 test: export GOGC = 400
-test: ## install what tests need, then lint and run every test with the race detector, and again without it where that draws more cases
+test: ## install what tests need, then lint and run the tests with the race detector, and again without it where that draws more cases
 	@$(MAKE) --no-print-directory -j 2 setup server lint
-	GORACE=atexit_sleep_ms=0 go test $(RACE) -vet=off -p $(BESIDE) -timeout 40m ./starter $$(go list ./... | grep -v /internal/siege$$)
-	GORACE=atexit_sleep_ms=0 go test $(RACE) -vet=off -timeout 40m ./internal/siege
+	GORACE=atexit_sleep_ms=0 go test $(RACE) -vet=off $(SHORT) -p $(BESIDE) -timeout 40m ./host $$(go list ./... | grep -v /internal/siege$$)
+	GORACE=atexit_sleep_ms=0 go test $(RACE) -vet=off $(SHORT) -timeout 40m ./internal/siege
 	@$(MAKE) --no-print-directory tokens
 	@$(MAKE) --no-print-directory -j 2 alone named
+
+.PHONY: long
+long: ## make test with all tests: those that take long, too, and every case of the others
+	@$(MAKE) --no-print-directory test SHORT=
 
 # What only programs with the tag pkcs11 do, on tokens of SoftHSM.
 .PHONY: tokens
@@ -67,10 +74,10 @@ tokens:
 # tests that the race detector skips.
 .PHONY: alone named
 alone:
-	go test -vet=off -timeout 20m $(ALONE)
+	go test -vet=off $(SHORT) -timeout 20m $(ALONE)
 named:
-	go test -vet=off -timeout 20m -parallel 6 -p 2 -skip '^($(LATER))$$' -run '^($(NAMED))$$' ./host ./internal/sagas ./internal/siege ./ledger/postgres ./ledger/sqlite
-	go test -vet=off -timeout 20m -parallel 3 -p 1 -run '^($(LATER))$$' ./host ./internal/sagas
+	go test -vet=off $(SHORT) -timeout 20m -parallel 6 -p 2 -skip '^($(LATER))$$' -run '^($(NAMED))$$' ./host ./internal/sagas ./internal/siege ./ledger/postgres ./ledger/sqlite ./starter
+	go test -vet=off $(SHORT) -timeout 20m -parallel 3 -p 2 -run '^($(LATER))$$' ./host ./internal/sagas
 
 .PHONY: lint
 lint: linters ## formatting, vet, staticcheck, exhaustive switches, determinism of workflows

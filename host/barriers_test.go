@@ -17,6 +17,7 @@ import (
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/policy"
@@ -187,6 +188,7 @@ var flood = flag.Int("flood", 1200, "how many forged signatures TestFlood sends"
 
 // TestFlood: many forged signatures cost executions, and not the approval.
 func TestFlood(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	a := act(t, writes)
 	eve, fay, zoe := a.enrol(t, "Eve", "editor"), a.enrol(t, "Fay", "finance"), a.enrol(t, "Zoe", "nothing")

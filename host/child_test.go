@@ -13,6 +13,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/skills"
@@ -34,6 +35,9 @@ func TestALongCallDelaysNothing(t *testing.T) {
 		"large":         {payload.Sealing{}, strings.Repeat("large ", 4<<10)},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "small" {
+				lengthy.Skip(t)
+			}
 			stage.Parallel(t)
 			gate := make(chan struct{})
 			h := stage.Host(t, host.Options{ContinueAfter: 20, Sealing: c.sealing, Skills: []skills.Skill{atGate(gate, c.x)}})

@@ -16,6 +16,7 @@ import (
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/plan"
@@ -32,6 +33,9 @@ func TestOneEnd(t *testing.T) {
 			continue // as the one with blobs
 		}
 		t.Run(name, func(t *testing.T) {
+			if name == "postgres, with blobs" {
+				lengthy.Skip(t)
+			}
 			s, err := store.Open(t.Context(), open(t))
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, s.Close()) })
@@ -124,6 +128,7 @@ func closes(e *activities.Engine, request contract.CloseRequest) (closed contrac
 // TestAnEndWithManyOutcomes: what a run that was reset has to tell again may be more
 // than the stores take at once.
 func TestAnEndWithManyOutcomes(t *testing.T) {
+	lengthy.Skip(t)
 	const many = 5000
 	compiled := compiledPass(t)
 	for name, open := range stores(t) {

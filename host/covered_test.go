@@ -16,6 +16,7 @@ import (
 
 	"chimera.ai/engine/approval"
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
@@ -53,6 +54,9 @@ unmodelled:`, 1)
 		{"the floor asks for more", floor, "", "${args.line}", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if at > 0 && c.policy != floor {
+				lengthy.Skip(t)
+			}
 			a := actBy(t, "book", pages, sagaCatalog, c.policy)
 			eve, fay := a.enrol(t, "Eve", "editor"), a.enrol(t, "Fay", "finance")
 			digest := a.publish(t, fmt.Sprintf(coveredPlan, at, c.asks, c.brings))

@@ -25,6 +25,7 @@ import (
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/policy"
@@ -239,6 +240,7 @@ func TestReleasedEffectsAreTriedAgain(t *testing.T) {
 
 // TestManyEffects: effects of many runs at once each happen once.
 func TestManyEffects(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	a := act(t, `line=$(cat); echo "$line" >> "$LINES_FILE"; echo '{"ok":true}'`)
 	digest := a.publish(t, actingPlan)

@@ -25,6 +25,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
@@ -163,6 +164,7 @@ func TestTheLedgerIsToldOfEndsThatTemporalMakes(t *testing.T) {
 // was lost before the run knew, is closed as Temporal has ended it; one that Temporal
 // does not know stays open, and the log says so once.
 func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	h := stage.Host(t, host.Options{ContinueAfter: 60, Skills: []skills.Skill{gate(nil)}})
 	c := h.Client()

@@ -19,6 +19,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
@@ -47,6 +48,7 @@ func disk(t *testing.T) (dir string, fill, free func()) {
 // TestTheDiskIsFull: a run whose store cannot write waits, and says why; when there
 // is room again it goes on, and all of it is recorded.
 func TestTheDiskIsFull(t *testing.T) {
+	lengthy.Skip(t)
 	t.Parallel()
 	for name, open := range map[string]func(t *testing.T, dir string) store.Options{
 		"sqlite": func(t *testing.T, dir string) store.Options { return store.Options{Dir: filepath.Join(dir, "store")} },

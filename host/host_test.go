@@ -20,6 +20,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/plan"
@@ -414,6 +415,7 @@ func TestDeadlineAndCancellationEndARun(t *testing.T) {
 // Local nodes of 60 KB each, of more than Temporal takes in one message: were what
 // their results leave in the history all in one workflow task, it could never complete.
 func TestLargeLocalResultsDoNotWedgeTheRun(t *testing.T) {
+	lengthy.Skip(t)
 	t.Parallel()
 	// Sealing compresses it to about a seventh, below the size from which values
 	// go by reference.
@@ -459,6 +461,7 @@ func largeLocalResults(t *testing.T, big string, n int, s payload.Sealing) {
 // The same without the help of references: each result is just below the size
 // from which values leave the history.
 func TestManySmallLocalResultsDoNotWedgeTheRun(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	medium := strings.Repeat("x", 16_000)
 	h := stage.Host(t, host.Options{Skills: []skills.Skill{

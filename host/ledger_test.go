@@ -24,6 +24,7 @@ import (
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
@@ -320,6 +321,7 @@ func TestAResetRunIsToldWhole(t *testing.T) {
 // TestManyOutcomes: batches are written while nodes run and are carried over
 // continue-as-new, and each outcome is recorded exactly once.
 func TestManyOutcomes(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	h := stage.Host(t, host.Options{ContinueAfter: 300})
 	var nodes, edges []string
@@ -381,6 +383,7 @@ func TestTheStoreIsAway(t *testing.T) {
 // TestConnectionsAreLost: a run goes on though every connection to its database is
 // cut again and again, and nothing is lost or recorded twice.
 func TestConnectionsAreLost(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	o := migrated(t, store.Options{Dir: filepath.Join(t.TempDir(), "store"), URL: pgtest.URL(t)})
 	h := stage.Host(t, host.Options{Store: o, ContinueAfter: 200, Logger: slog.New(slog.DiscardHandler)})

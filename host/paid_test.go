@@ -10,6 +10,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/trust"
@@ -164,6 +165,7 @@ func TestHoldsOfRunsThatEnd(t *testing.T) {
 // TestManyPaidCalls: many calls beside each other, in child workflows and over many
 // executions of the run, are each paid once.
 func TestManyPaidCalls(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	a := actBy(t, "mind", `cat > /dev/null; echo '{"cost": 0.01}'`, paidCatalog, strings.Replace(paidPolicy, "0.50", "500.00", 1))
 	a.options.ContinueAfter = 60

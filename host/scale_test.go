@@ -10,6 +10,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 )
 
@@ -18,6 +19,7 @@ var huge = flag.Bool("huge", false, "a plan of 10,000 nodes is run")
 // TestThousandsOfNodes, in chains of a hundred: the plan and its source go by
 // reference, and the history is continued.
 func TestThousandsOfNodes(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	chains, o := 25, host.Options{ContinueAfter: 500}
 	if *huge {

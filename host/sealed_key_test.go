@@ -16,6 +16,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
@@ -52,6 +53,7 @@ func unheld(t *testing.T, c client.Client, run client.WorkflowRun) {
 // TestAKeyThatNobodyHas is named by whoever may answer an activity: by its result, its
 // failure, its heartbeat, and the cause of its timeout. None of it holds the run up.
 func TestAKeyThatNobodyHas(t *testing.T) {
+	lengthy.Skip(t)
 	box := newToolbox(t)
 	options, s := store.Options{Dir: filepath.Join(t.TempDir(), "store")}, sealing(t, keys(t, "k1")...)
 	engine := stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleEngine}, Sealing: s, Store: options}))

@@ -16,6 +16,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
@@ -44,6 +45,7 @@ func (g gates) skills() []skills.Skill {
 // put together again, while runs are under way that began before and in between.
 // Every call is made once, by whoever may make it.
 func TestFromOneQueueToTwoAndBack(t *testing.T) {
+	lengthy.Skip(t)
 	t.Parallel()
 	for name, sealed := range map[string]bool{"plain": false, "sealed": true} {
 		t.Run(name, func(t *testing.T) {

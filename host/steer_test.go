@@ -18,6 +18,7 @@ import (
 	"chimera.ai/engine/approval"
 	"chimera.ai/engine/client"
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
@@ -232,6 +233,7 @@ func TestPausedFromTheStart(t *testing.T) {
 // TestPausesAreBounded: a run is paused a hundred times by orders that nobody has signed, and
 // then by signed ones alone. The log has each.
 func TestPausesAreBounded(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	a := act(t, writes)
 	eve := a.enrol(t, "Eve", "editor")
@@ -277,6 +279,7 @@ func (a *acting) locked(t *testing.T) (free func()) {
 // TestPausedWhileTheStoreIsAway: a run that is paused stays so while the store is away. What it
 // is told meanwhile waits for the store, and then it goes on.
 func TestPausedWhileTheStoreIsAway(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	a := act(t, writes)
 	run := a.startPaused(t, "away", a.publish(t, fmt.Sprintf(steps, 600_000)))

@@ -67,7 +67,10 @@ func TestManyBarriers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
 			t.Cleanup(func() { require.NoError(t, s.Close()) })
-			const barriers = 1000
+			barriers := 1000
+			if testing.Short() {
+				barriers = 100
+			}
 			r, fay := wait(t, s, barriers)
 			c := &counted{Store: s}
 			r.Ledger = c

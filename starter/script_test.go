@@ -37,6 +37,7 @@ import (
 	"chimera.ai/engine/internal/devroot"
 	"chimera.ai/engine/internal/devserver"
 	"chimera.ai/engine/internal/pgtest"
+	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
@@ -96,8 +97,12 @@ func embedder() {
 }
 
 // TestScript runs testdata/script: the command line as people and programs see
-// it, on a real Temporal server where one is needed.
-func TestScript(t *testing.T) { testscript.Run(t, scripts(t, "testdata/script")) }
+// it, on a real Temporal server where one is needed. It starts and ends too often for the
+// race detector.
+func TestScript(t *testing.T) {
+	raced.Skip(t)
+	testscript.Run(t, scripts(t, "testdata/script"))
+}
 
 // scripts returns what runs the scripts of a folder.
 func scripts(t *testing.T, dir string) testscript.Params {

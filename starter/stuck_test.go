@@ -26,6 +26,7 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/store"
@@ -116,6 +117,7 @@ func (l *lines) String() string {
 func TestARunWhoseTaskFails(t *testing.T) {
 	t.Run("plain", func(t *testing.T) { testTaskFails(t, payload.Sealing{}, "boom") })
 	t.Run("sealed", func(t *testing.T) {
+		lengthy.Skip(t)
 		ring, err := payload.ParseKeys([]string{"a:" + strings.Repeat("0123456789abcdef", 4)})
 		require.NoError(t, err)
 		testTaskFails(t, payload.Sealing{Keys: ring}, "its message is sealed")
@@ -219,6 +221,9 @@ func TestARunWhosePlanIsGone(t *testing.T) {
 	require.NoError(t, err)
 	for name, sealing := range map[string]payload.Sealing{"plain": {}, "sealed": {Keys: ring}} {
 		t.Run(name, func(t *testing.T) {
+			if name == "plain" {
+				lengthy.Skip(t)
+			}
 			c := stand(t, sealing)
 			dir := t.TempDir()
 			engine := func() *host.Host {

@@ -212,6 +212,8 @@ var Rules = []Rule{
 		Never: []string{"any package of ours", "Temporal", "os", "net"}},
 	{Path: "internal/raced", Zone: Pure, Owns: "whether the race detector is on, for tests that draw fewer cases under it",
 		Never: []string{"any package of ours", "Temporal", "os", "net"}},
+	{Path: "internal/lengthy", Zone: Pure, Owns: "which tests make test leaves out, since they take long",
+		Never: []string{"any package of ours", "Temporal", "os", "net"}},
 	{Path: "internal/wholefile", Zone: Effects, Owns: "small files, read and written whole",
 		Never: []string{"any package of ours"}},
 	{Path: "internal/sshkeygen", Zone: Effects, Owns: "signatures that OpenSSH's own program makes",

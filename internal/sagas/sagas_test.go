@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	plans = flag.Int("plans", 60, "how many random plans are run")
+	plans = flag.Int("plans", 60, "how many random plans are run; with -short, a quarter")
 	seed  = flag.Uint64("seed", 1, "the first seed of plans")
 )
 
@@ -36,15 +36,22 @@ func deadly(seed uint64) bool { return seed%4 == 0 }
 // as the model says.
 func TestRandomSagas(t *testing.T) {
 	raced.Skip(t)
+	n := uint64(*plans)
+	if testing.Short() {
+		n /= 4
+	}
 	for _, kills := range []bool{false, true} {
 		var all []*Plan
-		for s := *seed; s < *seed+uint64(*plans); s++ {
+		for s := *seed; s < *seed+n; s++ {
 			if deadly(s) == kills {
 				all = append(all, Draw(s, kills))
 			}
 		}
 		for some := range slices.Chunk(all, batch) {
-			t.Run(fmt.Sprintf("%d from seed %d, kills %t", len(some), some[0].Seed, kills), func(t *testing.T) { Run(t, some, kills) })
+			t.Run(fmt.Sprintf("%d from seed %d, kills %t", len(some), some[0].Seed, kills), func(t *testing.T) {
+				t.Parallel()
+				Run(t, some, kills)
+			})
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/skills"
 )
@@ -178,6 +179,7 @@ func TestMaxParallelMayBeAnything(t *testing.T) {
 // TestLocalNodesOfAnySize: what a workflow task emits is bounded before it is
 // emitted.
 func TestLocalNodesOfAnySize(t *testing.T) {
+	lengthy.Skip(t)
 	nodes := 160
 	if *plans > 0 {
 		nodes = 320
@@ -191,6 +193,7 @@ func TestLocalNodesOfAnySize(t *testing.T) {
 
 // TestRequestsOfAnySize: so are requests, whatever their values are made of.
 func TestRequestsOfAnySize(t *testing.T) {
+	lengthy.Skip(t)
 	f := camp(t, host.Options{})
 	b := newBuilder(12)
 	b.p.Parallel = 1000
@@ -208,6 +211,7 @@ func TestRequestsOfAnySize(t *testing.T) {
 // however many are large. In the long form they are more than a workflow task could
 // read in its time.
 func TestValuesOfAnySize(t *testing.T) {
+	lengthy.Skip(t)
 	f := camp(t, host.Options{})
 	calls := 8
 	if *plans > 0 {
@@ -238,6 +242,7 @@ func TestValuesOfAnySize(t *testing.T) {
 // TestManyLocalNodesAtOnce: thousands of local nodes that are ready at one time take
 // no more work each than a few do.
 func TestManyLocalNodesAtOnce(t *testing.T) {
+	lengthy.Skip(t)
 	nodes := 2000
 	if *plans > 0 {
 		nodes = 5000
@@ -252,6 +257,7 @@ func TestManyLocalNodesAtOnce(t *testing.T) {
 // TestFailuresOfAnySize: so are failures, with messages and details at their
 // bounds.
 func TestFailuresOfAnySize(t *testing.T) {
+	lengthy.Skip(t)
 	most := 200 // twice what a workflow task may emit
 	if *plans > 0 {
 		most = 400
@@ -467,6 +473,7 @@ func TestALongNodeHoldsUpNobody(t *testing.T) {
 // TestManyLongNodesHoldUpNobody: as many long calls are ready as a run may have no
 // children for, and the others go on.
 func TestManyLongNodesHoldUpNobody(t *testing.T) {
+	lengthy.Skip(t)
 	if !*huge {
 		t.Skip("it takes a minute: -huge runs it")
 	}
@@ -494,6 +501,7 @@ func TestManyLongNodesHoldUpNobody(t *testing.T) {
 
 // TestAnswersDuringLocalNodes: many calls end while local nodes run.
 func TestAnswersDuringLocalNodes(t *testing.T) {
+	lengthy.Skip(t)
 	const calls = 300
 	gate, opened := make(chan struct{}), atomic.Bool{}
 	var c client.Client

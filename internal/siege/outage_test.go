@@ -15,6 +15,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 )
 
@@ -22,6 +23,7 @@ import (
 // of calls that end is one record with one probe. In the long form it has as many as
 // a run may.
 func TestAStoreThatIsAwayFillsNoHistory(t *testing.T) {
+	lengthy.Skip(t)
 	calls, keeps := 150, map[string]func(testing.TB) *Keep{"full": Disk}
 	if *plans > 0 {
 		calls, keeps["refusing"] = 1000, Folder
@@ -92,6 +94,7 @@ func TestAStoreThatIsAwayFillsNoHistory(t *testing.T) {
 // TestAChildCallMeetsAnOutage: the store is away when a call ends that a child
 // workflow has made, and the run continues as new after that.
 func TestAChildCallMeetsAnOutage(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	k := Folder(t)
 	var calls atomic.Int32
@@ -133,6 +136,7 @@ func TestAChildCallMeetsAnOutage(t *testing.T) {
 // TestALongCallIsNoProbe: the call that proves that the store is back is a short
 // one, so that the others can go on soon.
 func TestALongCallIsNoProbe(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	k := Folder(t)
 	gate := make(chan struct{})
@@ -181,6 +185,7 @@ func TestALongCallIsNoProbe(t *testing.T) {
 // TestAValueThatIsGone: a run says which value it waits for, goes on once that is back,
 // and hurts no other run; one that nobody brings back can be cancelled.
 func TestAValueThatIsGone(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	k := Folder(t)
 	gate := make(chan struct{})
