@@ -42,7 +42,8 @@ func barrierName(n *node) string {
 // outcomeName is the name of the barrier at which people are asked what a call of a node did.
 func outcomeName(n *node) string { return "outcome/" + n.spec.ID }
 
-// expiry is until when people are asked about an effect, from an instant on.
+// expiry is until when people are asked about an effect, from an instant on. The deadline of the
+// run bounds that, unless the effect undoes another, which it does not reach.
 func expiry(e *effect, from time.Time) time.Time {
 	lasts := plan.DefaultExpiresInMS * time.Millisecond
 	if c := e.node.spec.Commit; c != nil && c.Barrier >= 0 {
@@ -50,11 +51,12 @@ func expiry(e *effect, from time.Time) time.Time {
 			lasts = time.Duration(ms) * time.Millisecond
 		}
 	}
+	until := from.Add(lasts)
 	end := e.run.OpenedAt.Time().Add(time.Duration(e.node.plan.Limits.DeadlineMS) * time.Millisecond)
-	if until := from.Add(lasts); until.Before(end) {
-		return until
+	if e.node.spec.Undoes == 0 && end.Before(until) {
+		return end
 	}
-	return end
+	return until
 }
 
 // barrierID names a barrier of a run: the same in every run that continues the first. A

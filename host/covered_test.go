@@ -206,3 +206,27 @@ func TestOnlyWhatFollowsIsApproved(t *testing.T) {
 	}
 	require.Len(t, a.written(t), 2, "nothing is undone twice")
 }
+
+// TestUndoIsApprovedAfterTheDeadline: a run whose deadline has passed waits for those who must
+// approve what undoes its effect.
+func TestUndoIsApprovedAfterTheDeadline(t *testing.T) {
+	stage.Parallel(t)
+	floor := strings.Replace(sagaPolicy, "unmodelled:", `approval: {floor: [{operations: [book/erase], groups: [{role: finance, min: 1}]}]}
+unmodelled:`, 1)
+	a := actBy(t, "book", pages, sagaCatalog, floor)
+	fay := a.enrol(t, "Fay", "finance")
+	run := a.start(t, "late", a.publish(t, `{apiVersion: chimera/v1, kind: Plan, name: late, version: "1", agent: tester, allow: [pure, committing], limits: {deadline_ms: 5000},
+  input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object},
+  nodes: [{id: first, template: book/write, commit_policy: {}}, {id: back, template: book/erase, commit_policy: {rollback: {none: "gone"}}},
+    {id: last, template: engine/sleep, with: {ms: 60000}, timeout_ms: 90000}],
+  edges: [$input.line -> first.line, first -> last,
+    {from_node: first, from_port: $compensate, to_node: back, to_port: line, edge_type: error, required: true, transform: "${args.line}"}]}`), `{"line":"a"}`)
+	undo := a.asked(t, run, 1)[0]
+	require.Equal(t, "node/back", undo.Name)
+	require.Greater(t, time.Until(undo.ExpiresAt.Time()), 24*time.Hour)
+	require.True(t, a.update(t, run, fay.Sign(t, undo, approval.Approve, nil)).Accepted)
+	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
+	require.Equal(t, contract.Deadline, f.Kind, f.Message)
+	require.Equal(t, []string{"first"}, f.Compensated)
+	a.replays(t, run)
+}
