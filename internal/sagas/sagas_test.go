@@ -49,7 +49,7 @@ func TestRandomSagas(t *testing.T) {
 		}
 		for some := range slices.Chunk(all, batch) {
 			t.Run(fmt.Sprintf("%d from seed %d, kills %t", len(some), some[0].Seed, kills), func(t *testing.T) {
-				t.Parallel()
+				stage.Parallel(t)
 				Run(t, some, kills)
 			})
 		}
