@@ -16,16 +16,15 @@ import (
 
 // The nodes of the plan. What undoes second are two nodes, one after the other, of which the
 // last takes back what it did; the first of them reads its output. In some walks it does not, and
-// the last node, which makes no call, handles that nobody knows what second did.
+// handles is delivered that nobody knows what second did. Only those before it make calls.
 const (
 	first = iota + 1
 	second
 	undoesFirst
 	preparesSecond
 	undoesSecond
-	lastCall = undoesSecond + 1
-	handles  = lastCall
-	lastNode = handles + 1
+	handles
+	lastNode
 )
 
 // sagaPlan has two effects that follow each other, or not.
@@ -98,8 +97,6 @@ const (
 // sagaMoves are those of a run, and of those who deal with its effects.
 type sagaMoves struct {
 	armedLate bool // once they have succeeded, effects are armed
-	recover   func(u *plan.Undoing, i int, held []bool) bool
-	proceed   func(u *plan.Undoing) plan.UndoStep
 	next      func(u *plan.Undoing, c *contract.Carried) plan.UndoStep
 	stands    func(u *plan.Undoing, stands, known bool)
 	verified  func(u *plan.Undoing, gone bool)
@@ -116,8 +113,6 @@ type sagaMoves struct {
 }
 
 var soundSaga = sagaMoves{
-	recover:  (*plan.Undoing).Recover,
-	proceed:  (*plan.Undoing).Proceed,
 	next:     func(u *plan.Undoing, _ *contract.Carried) plan.UndoStep { return u.Next() },
 	stands:   (*plan.Undoing).Stands,
 	verified: (*plan.Undoing).Verified,
@@ -175,7 +170,7 @@ type running struct {
 	plan     *plan.Plan
 	progress *plan.Progress
 	undo     *plan.Undoing
-	flights  [lastCall]flight
+	flights  [handles]flight
 	// asking reports that the role effects is asked about the effect that is being undone.
 	asking bool
 	// end is how the run ends, once that is known; released reports that nothing of the time
@@ -183,7 +178,7 @@ type running struct {
 	end             contract.RunState
 	released, ended bool
 	// attempted has the nodes whose calls the run has come to.
-	attempted [lastCall]bool
+	attempted [handles]bool
 	wrong     string
 }
 
@@ -227,7 +222,7 @@ func (s *runs) restore(raw []byte) *running {
 		recovers = c.Undoing.Recoveries
 	}
 	r.asking = r.undo.Node() != 0 && r.undo.Stage() != plan.UndoBlock
-	for i := first; i < lastCall; i++ {
+	for i := first; i < handles; i++ {
 		r.attempted[i] = slices.Contains(c.Attempts, byte(i))
 		recovering := slices.ContainsFunc(recovers, func(x contract.Recovery) bool { return x.Node == i })
 		if r.progress.Node(i) == plan.NodeRunning && !recovering && (!r.released || r.plan.Nodes[i].Undoes != 0) {
@@ -262,7 +257,7 @@ func (r *running) land(e event) {
 		if r.end != "" && r.plan.Nodes[i].Undoes == 0 {
 			break // it was awaited
 		}
-		if e.is == doubts && r.handling && r.m.recover(r.undo, i, []bool{true, true}) {
+		if e.is == doubts && r.handling && r.undo.Recover(i, []bool{true, true}) {
 			break
 		}
 		if e.is != succeeds {
@@ -317,7 +312,7 @@ func (r *running) proceed() bool {
 	if r.asking {
 		return false
 	}
-	switch r.m.proceed(r.undo) {
+	switch r.undo.Proceed() {
 	case plan.UndoAsk:
 		r.asking = true
 	case plan.UndoEnd:

@@ -45,7 +45,7 @@ type tasked struct {
 // saga is one state of the walk.
 type saga struct {
 	run   int32
-	calls [lastCall]tasked
+	calls [handles]tasked
 	// stands has whether the two effects stand.
 	stands [undoesFirst]bool
 	// losses counts workers that were lost, or taken for lost.
@@ -132,7 +132,7 @@ func (w *sagas) steps(s saga) []saga {
 	if r.ended {
 		return nil
 	}
-	for i := first; i < lastCall; i++ {
+	for i := first; i < handles; i++ {
 		w.work(s, i)
 		switch r.flights[i] {
 		case deciding:

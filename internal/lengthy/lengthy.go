@@ -1,4 +1,4 @@
-// Package lengthy leaves out of make test what takes long there: its tests run with -short.
+// Package lengthy skips tests that take long where go test is given -short, as by make test.
 // make long runs all of them.
 package lengthy
 

@@ -141,14 +141,14 @@ func TestJudge(t *testing.T) {
 func TestJudgeOfUnknown(t *testing.T) {
 	fails := func(s *Seen) { s.State, s.Kind, s.Node = "failed", "outcome_unknown", "b" }
 	findsEach(t, toldUnknown, map[string]func(s *Seen){
-		"it is not undone":                without("3"),
-		"it is handled before it is":      instead("ok erase b b1 - 3\nbegin write c - - 4\n", "begin write c - - 4\nok erase b b1 - 3\n"),
-		"it is not handled":               without("4"),
-		"what could not be undone is":     instead("did erase b b1 - 3\nok", "error"),
-		"another one is undone":           func(s *Seen) { s.Journal += "begin erase a a1 - 5\ndid erase a a1 - 5\nok erase a a1 - 5\n" },
-		"what ends the run is handled":    func(s *Seen) { fails(s); s.Compensated = []string{"b", "a"} },
-		"it is undone, and not reported":  func(s *Seen) { s.State = "cancelled"; s.Cancelled = true },
-		"what is undone later is not all": func(s *Seen) { fails(s); s.NotCompensated = []string{"b"} },
+		"it is not undone":               without("3"),
+		"it is handled, then undone":     instead("ok erase b b1 - 3\nbegin write c - - 4\n", "begin write c - - 4\nok erase b b1 - 3\n"),
+		"it is not handled":              without("4"),
+		"it stands, and is handled":      instead("did erase b b1 - 3\nok", "error"),
+		"another one is undone":          func(s *Seen) { s.Journal += "begin erase a a1 - 5\ndid erase a a1 - 5\nok erase a a1 - 5\n" },
+		"what ends the run is handled":   func(s *Seen) { fails(s); s.Compensated = []string{"b", "a"} },
+		"it is undone, and not reported": func(s *Seen) { s.State = "cancelled"; s.Cancelled = true },
+		"the other one is not reported":  func(s *Seen) { fails(s); s.NotCompensated = []string{"b"} },
 	})
 	t.Run("it fails later", func(t *testing.T) {
 		findsEach(t, func() (*Plan, *Seen) {

@@ -473,7 +473,6 @@ func TestALongNodeHoldsUpNobody(t *testing.T) {
 // TestManyLongNodesHoldUpNobody: as many long calls are ready as a run may have no
 // children for, and the others go on.
 func TestManyLongNodesHoldUpNobody(t *testing.T) {
-	lengthy.Skip(t)
 	if !*huge {
 		t.Skip("it takes a minute: -huge runs it")
 	}
