@@ -70,12 +70,7 @@ func (a *Acting) barrierID(s trust.State, run *ledger.Run, name string) string {
 // nobody counts.
 func (a *Acting) rule(ctx context.Context, s trust.State, judge Judge, run *ledger.Run, n *node, asked approval.Rule) (approval.Rule, error) {
 	may, alone := judge.MaySign()
-	out := approval.Rule{Groups: asked.Groups, FollowUp: asked.FollowUp, Excluded: []string{}, Alone: alone}
-	exclude := func(who, person string) {
-		if person != "" && !slices.Contains(may, who) {
-			out.Excluded = append(out.Excluded, person)
-		}
-	}
+	out := approval.Rule{Groups: asked.Groups, FollowUp: asked.FollowUp, Alone: alone}
 	p, err := a.Ledger.Plan(ctx, run.PlanDigest)
 	if err != nil {
 		return out, refusal(err)
@@ -83,9 +78,7 @@ func (a *Acting) rule(ctx context.Context, s trust.State, judge Judge, run *ledg
 	if !slices.Contains(may, "requester") && !s.Speaks(run.Agent, run.Requester) {
 		return out, contract.Errorf(contract.Blocked, "people must approve what nobody knows the requester of: the admins have not stated that the keys of %s may speak for %.100q", run.Agent, run.Requester)
 	}
-	exclude("requester", run.Requester)
-	exclude("author", s.Publishers[p.Author].Person)
-	exclude("owner", s.Agents[run.Agent].Owner)
+	out.Excluded = approval.Interested{Requester: run.Requester, Author: s.Publishers[p.Author].Person, Owner: s.Agents[run.Agent].Owner}.But(may)
 	if c := n.spec.Commit; c != nil && c.Barrier >= 0 {
 		out.Excluded = append(out.Excluded, n.plan.Barriers[c.Barrier].Exclude...)
 	}
@@ -140,6 +133,12 @@ func (g *Guardian) open(ctx context.Context, request *contract.OpenRequest, out 
 			return err
 		}
 	}
+	// The auditor holds the barrier against the policy.
+	rules, err := g.keep(ctx, judge, o.waiting[0].asked.Operation)
+	if err != nil {
+		return err
+	}
+	o.policy = rules[0].Digest
 	b, err := o.open(ctx)
 	if err != nil {
 		return err
@@ -158,6 +157,8 @@ type opening struct {
 	// outcome: people are asked what the call of the one action did.
 	outcome bool
 	rule    approval.Rule
+	// policy is the digest of the policy that the rule is of.
+	policy  string
 	expires time.Time
 	waiting []awaiting
 }
@@ -301,7 +302,7 @@ func (o *opening) barrier(ctx context.Context, id string) (ledger.Barrier, error
 	r := approval.Request{
 		Deployment: o.state.Deployment, Audience: o.state.Audience, Namespace: o.guardian.Namespace, Workflow: o.run.Workflow, Origin: o.run.Origin,
 		Barrier: id, Name: o.name, Plan: o.run.PlanDigest, PlanName: o.run.PlanName + "@" + o.run.PlanVersion, Agent: o.run.Agent, Requester: o.run.Requester,
-		Rule: o.rule, Renderer: approval.Renderer, Checkpoint: approval.Checkpoint(raw), Opened: ledger.At(time.Now()), Expires: ledger.At(o.expires),
+		Policy: o.policy, Rule: o.rule, Renderer: approval.Renderer, Checkpoint: approval.Checkpoint(raw), Opened: ledger.At(time.Now()), Expires: ledger.At(o.expires),
 	}
 	b := ledger.Barrier{
 		ID: id, Name: o.name, ExpiresAt: r.Expires, Outcome: o.outcome, RemindEveryMS: r.Rule.FollowUp.RemindEveryMS, EscalatesAt: r.EscalatesAt(),

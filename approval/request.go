@@ -48,7 +48,10 @@ type Request struct {
 	// Agent is on whose behalf the run acts, and Requester who has asked for it.
 	Agent     string `json:"agent"`
 	Requester string `json:"requester"`
-	Rule      Rule   `json:"rule"`
+	// Policy is the digest of the policy, as the ledger keeps it, that says whom Rule excludes,
+	// and who states what a call did.
+	Policy string `json:"policy"`
+	Rule   Rule   `json:"rule"`
 	// Actions are sorted by invocation.
 	Actions []Action `json:"actions"`
 	// Text is the digest of what people are shown, by that version of the renderer.
@@ -108,6 +111,21 @@ type Undo struct {
 	Node       string `json:"node"`
 	Operation  string `json:"operation"`
 	Invocation string `json:"invocation"`
+}
+
+// Interested are the persons who have an interest in a run; "" is nobody.
+type Interested struct{ Requester, Author, Owner string }
+
+// But returns those of the persons who may not approve, if a policy lets some of
+// policy.Interested do so.
+func (p Interested) But(may []string) []string {
+	out := []string{}
+	for _, x := range []struct{ who, person string }{{"requester", p.Requester}, {"author", p.Author}, {"owner", p.Owner}} {
+		if x.person != "" && !slices.Contains(may, x.who) {
+			out = append(out, x.person)
+		}
+	}
+	return out
 }
 
 // Encode returns the canonical JSON of the request.

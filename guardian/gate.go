@@ -27,6 +27,9 @@ type Gate struct {
 	unmodelled map[string]bool
 }
 
+// Policy is the digest of the bundle, or "" if there is none.
+func (g *Gate) Policy() string { return g.digest }
+
 // ProbCost is what the calls of probabilistic nodes in one run may cost together, or nil.
 func (g *Gate) ProbCost() *policy.Money { return g.bundle.Caps.ProbCostPerRun }
 

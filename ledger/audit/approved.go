@@ -15,6 +15,50 @@ import (
 // clocks is the largest allowed difference between the clocks of a deployment.
 const clocks = time.Minute
 
+// asked checks that what people are asked at a barrier is no less than the policy that was
+// active then asks for: it excludes those who have an interest in the run, and what a call did
+// is stated by those whom the policy names. What is no longer known may have been right.
+func (v *verifier) asked(state trust.State, told *past) {
+	for _, x := range v.barriers {
+		b, ok := v.model.Barriers[x.what]
+		if !ok {
+			continue
+		}
+		r, _, err := approval.Of(&b)
+		if err != nil {
+			v.problem(BadAuthority, x.index, "what people were asked at the barrier %s cannot be read: %s", b.ID, err)
+			continue
+		}
+		gate, err := v.replays.gate(r.Policy, "")
+		switch {
+		case err != nil:
+			v.problem(BadAuthority, x.index, "the barrier %s: %s", b.ID, err)
+			continue
+		case gate == nil:
+			v.problem(BadAuthority, x.index, "the log does not have the policy of the barrier %s", b.ID)
+			continue
+		}
+		if state.Audience != trust.Dev && !slices.Contains(held(told.bundles, x), gate.Policy()) {
+			v.problem(BadAuthority, x.index, "the barrier %s is by the policy %.80q, which the admins had not activated then", b.ID, gate.Policy())
+		}
+		var of approval.Interested
+		if run := v.model.Runs[ledger.RunChain(r.Workflow, r.Origin)]; run != nil {
+			of.Requester, of.Owner = run.Requester, state.Agents[run.Agent].Owner
+			if p := v.model.Plans[run.PlanName+"@"+run.PlanVersion]; p.Digest == run.PlanDigest {
+				of.Author = state.Publishers[p.Author].Person
+			}
+		}
+		may, alone := gate.MaySign()
+		least := approval.Rule{Excluded: of.But(may), Alone: alone}
+		if r.Kind == approval.Outcome {
+			least.Groups = gate.Outcome()
+		}
+		if err := r.Rule.AtLeast(least); err != nil {
+			v.problem(BadAuthority, x.index, "the barrier %s does not ask for what its policy asks for: %s", b.ID, err)
+		}
+	}
+}
+
 // approvals verifies the signatures that were accepted, each for the barrier that it is for
 // and by a signer who counted then, and returns them by id.
 func (v *verifier) approvals(state trust.State, told *past) map[string]approval.Vote {

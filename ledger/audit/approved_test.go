@@ -8,10 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/approval"
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/guardian"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/ledger/ledgertest"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
 	"chimera.ai/engine/trust"
 )
 
@@ -52,7 +55,7 @@ func (d *deployment) asksAbout(t testing.TB, workflow string, action func(ledger
 	}
 	request := approval.Request{
 		Deployment: "example", Audience: trust.Prod, Workflow: workflow, Origin: "r", Barrier: "b-" + workflow + "/1", Plan: a.run.PlanDigest, Agent: "bot",
-		Rule: approval.Rule{Groups: cfos, Excluded: []string{"eve"}, FollowUp: follows}, Actions: []approval.Action{waits}, Opened: ledger.At(time.Now().Add(-time.Minute)), Expires: until,
+		Requester: a.run.Requester, Policy: d.keeps(t, bundle), Rule: approval.Rule{Groups: cfos, Excluded: []string{"Ann", "eve"}, FollowUp: follows}, Actions: []approval.Action{waits}, Opened: ledger.At(time.Now().Add(-time.Minute)), Expires: until,
 	}
 	raw, err := request.Encode()
 	require.NoError(t, err)
@@ -62,6 +65,27 @@ func (d *deployment) asksAbout(t testing.TB, workflow string, action func(ledger
 	})
 	require.NoError(t, err)
 	return a
+}
+
+// bundle is the policy of barriers. Ann, whose the agent bot is, approves nothing by it.
+var bundle = &policy.Bundle{Version: "1", Outcome: []policy.Group{{Role: "cfo", Min: 2}}}
+
+// keeps keeps a policy in the ledger, has it activated, and returns its digest.
+func (d *deployment) keeps(t testing.TB, b *policy.Bundle) string {
+	g, found := guardian.New(b, &catalog.Catalog{})
+	require.NotNil(t, g, "%v", found)
+	rules, err := g.Rules("none")
+	require.NoError(t, err)
+	digest := plan.DigestOf(rules.Policy)
+	data, err := json.Marshal(ledger.RulesData{Digest: digest, Rules: rules.Policy})
+	require.NoError(t, err)
+	_, err = d.store.Append(t.Context(), ledger.Draft{Chain: ledger.RulesChain, Key: "rules.kept/" + digest, Kind: ledger.RulesKept, Data: data})
+	require.NoError(t, err)
+	if d.activated != b.Digest() {
+		d.state(t, &trust.ActivateBundle{Digest: b.Digest()})
+		d.activated = b.Digest()
+	}
+	return digest
 }
 
 // accept has the ledger accept a signature, whoever has made it, and returns its id.

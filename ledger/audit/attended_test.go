@@ -25,13 +25,11 @@ func (d *deployment) burns(t testing.TB, b *policy.Bundle, a asked, approvals ..
 	rules, err := gate.Rules("book/burn")
 	require.NoError(t, err)
 	e := guardian.Evidence{Action: burning(a.run), Budget: guardian.Budget{State: guardian.NoBudget}, Approved: true}
-	for raw, to := range map[string]*string{string(rules.Policy): &e.Policy, string(rules.Operation): &e.Operation} {
-		*to = plan.DigestOf([]byte(raw))
-		data, err := json.Marshal(ledger.RulesData{Digest: *to, Rules: json.RawMessage(raw)})
-		require.NoError(t, err)
-		_, err = d.store.Append(t.Context(), ledger.Draft{Chain: ledger.RulesChain, Key: "rules.kept/" + *to, Kind: ledger.RulesKept, Data: data})
-		require.NoError(t, err)
-	}
+	e.Policy, e.Operation = d.keeps(t, b), plan.DigestOf(rules.Operation)
+	data, err := json.Marshal(ledger.RulesData{Digest: e.Operation, Rules: rules.Operation})
+	require.NoError(t, err)
+	_, err = d.store.Append(t.Context(), ledger.Draft{Chain: ledger.RulesChain, Key: "rules.kept/" + e.Operation, Kind: ledger.RulesKept, Data: data})
+	require.NoError(t, err)
 	if len(approvals) > 0 {
 		_, err := d.store.CloseBarrier(t.Context(), a.barrier.ID, ledger.BarrierApproved, "")
 		require.NoError(t, err)

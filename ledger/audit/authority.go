@@ -47,7 +47,9 @@ type past struct {
 	// publishers and signers are by their ids, which are never used again.
 	publishers, signers, guardians map[string]tenure
 	// roles are those that signers were given after they were enrolled.
-	roles   map[string][]string
+	roles map[string][]string
+	// bundles are the digests of the policy bundles that were activated.
+	bundles []since[string]
 	budgets map[trust.BudgetKey][]since[*trust.SetBudget]
 	tools   map[string][]since[*trust.TrustTool]
 }
@@ -83,6 +85,8 @@ func (p *past) remember(at claim, acts trust.Acts) {
 			p.guardians[a.ID] = tenure{from: at}
 		case *trust.RevokeGuardian:
 			end(p.guardians, a.ID)
+		case *trust.ActivateBundle:
+			p.bundles = append(p.bundles, since[string]{at, a.Digest})
 		case *trust.SetBudget:
 			k := trust.BudgetKey{Agent: a.Agent, Currency: a.Currency}
 			p.budgets[k] = append(p.budgets[k], since[*trust.SetBudget]{at, a})
@@ -176,6 +180,8 @@ func (v *verifier) authority() authority {
 	v.plans(state, told)
 	v.grants(state, told)
 	v.ordered(state, told)
+	v.asked(state, told)
+	v.governed(state, told)
 	votes := v.approvals(state, told)
 	v.licensed(votes)
 	v.stated(votes)
@@ -323,6 +329,19 @@ func namesGrant(r ledger.Run) error {
 		err = fmt.Errorf("its start grant is kept as %.80q, and is %s", r.GrantDigest, digest)
 	}
 	return err
+}
+
+// governed checks that each decision is by the policy that the admins had activated then. In
+// development nobody activates one.
+func (v *verifier) governed(state trust.State, told *past) {
+	if state.Audience == trust.Dev {
+		return
+	}
+	for _, x := range v.decided {
+		if d, ok := v.model.Decisions[x.what]; ok && !slices.Contains(held(told.bundles, x), d.PolicyDigest) {
+			v.problem(BadAuthority, x.index, "the decision %s is by the policy %.80q, which the admins had not activated then", d.ID, d.PolicyDigest)
+		}
+	}
 }
 
 // permitted verifies the permits of effects: each is for just that invocation and decision,

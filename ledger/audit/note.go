@@ -65,6 +65,12 @@ func (v *verifier) note(f fact, stated int) {
 	case ledger.ApprovalAccepted:
 		at.what = model.About(f.e)
 		v.accepted = append(v.accepted, at)
+	case ledger.DecisionMade:
+		at.what = strings.Clone(model.About(f.e))
+		v.decided = append(v.decided, at)
+	case ledger.BarrierOpened:
+		at.what = strings.Clone(model.About(f.e))
+		v.barriers = append(v.barriers, at)
 	case ledger.BarrierEscalated:
 		v.escalated[model.About(f.e)] = f.index
 	case ledger.ApprovalConsumed:

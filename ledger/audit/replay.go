@@ -27,13 +27,17 @@ func (r *replays) keep(data json.RawMessage) {
 	r.rules[d.Digest] = d.Rules
 }
 
-// gate returns what decides by rules of the log, or nil if it does not have them.
+// gate returns what decides by rules of the log, or nil if it does not have them. An
+// operation of "" is none.
 func (r *replays) gate(policy, operation string) (*guardian.Gate, error) {
 	at := [2]string{policy, operation}
 	if g := r.gates[at]; g != nil {
 		return g, nil
 	}
 	of, about := r.rules[policy], r.rules[operation]
+	if operation == "" {
+		about = json.RawMessage("null")
+	}
 	if of == nil || about == nil {
 		return nil, nil
 	}

@@ -21,7 +21,9 @@ import (
 // that edit has changed.
 func (d *deployment) unknown(t testing.TB, edit func(*approval.Request)) (asked, ledger.Invocation) {
 	a := asked{ask: ledgertest.Ask("i-x", "action of x")}
-	a.run = ledger.Run{Workflow: "x", Root: "r", Origin: "r", Agent: "bot", PlanDigest: ledger.BodyDigest([]byte("p")), InputDigest: ledger.BodyDigest([]byte("i"))}
+	a.run = ledger.Run{
+		Workflow: "x", Root: "r", Origin: "r", Agent: "bot", Requester: "Rae", PlanName: "pay", PlanVersion: "1", PlanDigest: ledger.BodyDigest([]byte("pay")), InputDigest: ledger.BodyDigest([]byte("i")),
+	}
 	require.NoError(t, d.store.OpenRun(t.Context(), a.run))
 	got, err := d.store.Authorize(t.Context(), a.run, a.ask, ledgertest.Rule(ledger.Approve))
 	require.NoError(t, err)
@@ -32,7 +34,7 @@ func (d *deployment) unknown(t testing.TB, edit func(*approval.Request)) (asked,
 	until := ledger.At(time.Now().Add(24 * time.Hour))
 	request := approval.Request{
 		Kind: approval.Outcome, Deployment: "example", Audience: trust.Prod, Workflow: "x", Origin: "r", Barrier: "o/1", Plan: a.run.PlanDigest, Agent: "bot",
-		Rule: approval.Rule{Groups: cfos, Excluded: []string{}}, Opened: ledger.At(time.Now().Add(-time.Minute)), Expires: until,
+		Policy: d.keeps(t, bundle), Rule: approval.Rule{Groups: cfos, Excluded: []string{"Ann", "Rae"}}, Opened: ledger.At(time.Now().Add(-time.Minute)), Expires: until,
 		Actions: []approval.Action{{Invocation: i.ID, Action: i.ActionDigest, Decision: i.DecisionID, Permitted: got.Decision.DecidedAt}},
 	}
 	if edit != nil {

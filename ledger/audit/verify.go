@@ -160,6 +160,7 @@ type verifier struct {
 	// approvals are judged against them at the end.
 	statements          []statement
 	published, accepted []claim
+	decided, barriers   []claim
 	opened              []start
 	limits              []limit
 	trusted             []standing

@@ -21,11 +21,14 @@ func about(action string) func([]byte) (string, error) {
 	return func([]byte) (string, error) { return digest(action), nil }
 }
 
+// Policy is the digest of the policy by which [Rule] decides.
+var Policy = digest("policy")
+
 // Rule decides with a word, and signs what is approved.
 func Rule(word string) func(ledger.Standing) (ledger.Ruling, error) {
 	return func(st ledger.Standing) (ledger.Ruling, error) {
 		return ledger.Ruling{
-			Decision: ledger.Decision{PolicyDigest: digest("policy"), Decision: word, Reason: "said", Record: json.RawMessage(`{"budget":"` + string(st.Money) + `"}`)},
+			Decision: ledger.Decision{PolicyDigest: Policy, Decision: word, Reason: "said", Record: json.RawMessage(`{"budget":"` + string(st.Money) + `"}`)},
 			Evidence: ledger.Packet{Parts: []ledger.Part{{Name: "action", Data: json.RawMessage(`{"for":"` + st.Decision + `"}`)}}},
 			Permit:   json.RawMessage(`{"permits":"` + st.Decision + `"}`),
 			// At the store's time.
