@@ -78,7 +78,7 @@ func (a *Acting) rule(ctx context.Context, s trust.State, judge Judge, run *ledg
 	if !slices.Contains(may, "requester") && !s.Speaks(run.Agent, run.Requester) {
 		return out, contract.Errorf(contract.Blocked, "people must approve what nobody knows the requester of: the admins have not stated that the keys of %s may speak for %.100q", run.Agent, run.Requester)
 	}
-	out.Excluded = approval.Interested{Requester: run.Requester, Author: s.Publishers[p.Author].Person, Owner: s.Agents[run.Agent].Owner}.But(may)
+	out.Excluded = approval.Interested{Requester: run.Requester, Author: s.Publishers[p.Author].Person, Owner: s.Agents[run.Agent].Owner}.Excluded(may)
 	if c := n.spec.Commit; c != nil && c.Barrier >= 0 {
 		out.Excluded = append(out.Excluded, n.plan.Barriers[c.Barrier].Exclude...)
 	}

@@ -116,9 +116,9 @@ type Undo struct {
 // Interested are the persons who have an interest in a run; "" is nobody.
 type Interested struct{ Requester, Author, Owner string }
 
-// But returns those of the persons who may not approve, if a policy lets some of
-// policy.Interested do so.
-func (p Interested) But(may []string) []string {
+// Excluded returns those of the persons who may not approve; may are those of
+// policy.Interested whom a policy lets approve.
+func (p Interested) Excluded(may []string) []string {
 	out := []string{}
 	for _, x := range []struct{ who, person string }{{"requester", p.Requester}, {"author", p.Author}, {"owner", p.Owner}} {
 		if x.person != "" && !slices.Contains(may, x.who) {

@@ -49,7 +49,7 @@ func (v *verifier) asked(state trust.State, told *past) {
 			}
 		}
 		may, alone := gate.MaySign()
-		least := approval.Rule{Excluded: of.But(may), Alone: alone}
+		least := approval.Rule{Excluded: of.Excluded(may), Alone: alone}
 		if r.Kind == approval.Outcome {
 			least.Groups = gate.Outcome()
 		}

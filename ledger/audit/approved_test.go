@@ -67,25 +67,17 @@ func (d *deployment) asksAbout(t testing.TB, workflow string, action func(ledger
 	return a
 }
 
-// bundle is the policy of barriers. Ann, whose the agent bot is, approves nothing by it.
+// bundle is the policy of barriers, which is active. Ann, who owns the agent bot, approves
+// nothing by it.
 var bundle = &policy.Bundle{Version: "1", Outcome: []policy.Group{{Role: "cfo", Min: 2}}}
 
-// keeps keeps a policy in the ledger, has it activated, and returns its digest.
+// keeps keeps a bundle in the ledger, and returns its digest there.
 func (d *deployment) keeps(t testing.TB, b *policy.Bundle) string {
 	g, found := guardian.New(b, &catalog.Catalog{})
 	require.NotNil(t, g, "%v", found)
 	rules, err := g.Rules("none")
 	require.NoError(t, err)
-	digest := plan.DigestOf(rules.Policy)
-	data, err := json.Marshal(ledger.RulesData{Digest: digest, Rules: rules.Policy})
-	require.NoError(t, err)
-	_, err = d.store.Append(t.Context(), ledger.Draft{Chain: ledger.RulesChain, Key: "rules.kept/" + digest, Kind: ledger.RulesKept, Data: data})
-	require.NoError(t, err)
-	if d.activated != b.Digest() {
-		d.state(t, &trust.ActivateBundle{Digest: b.Digest()})
-		d.activated = b.Digest()
-	}
-	return digest
+	return d.keep(t, rules.Policy)
 }
 
 // accept has the ledger accept a signature, whoever has made it, and returns its id.

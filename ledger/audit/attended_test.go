@@ -24,12 +24,10 @@ func (d *deployment) burns(t testing.TB, b *policy.Bundle, a asked, approvals ..
 	require.NotNil(t, gate, "%v", ds)
 	rules, err := gate.Rules("book/burn")
 	require.NoError(t, err)
-	e := guardian.Evidence{Action: burning(a.run), Budget: guardian.Budget{State: guardian.NoBudget}, Approved: true}
-	e.Policy, e.Operation = d.keeps(t, b), plan.DigestOf(rules.Operation)
-	data, err := json.Marshal(ledger.RulesData{Digest: e.Operation, Rules: rules.Operation})
-	require.NoError(t, err)
-	_, err = d.store.Append(t.Context(), ledger.Draft{Chain: ledger.RulesChain, Key: "rules.kept/" + e.Operation, Kind: ledger.RulesKept, Data: data})
-	require.NoError(t, err)
+	d.state(t, &trust.ActivateBundle{Digest: b.Digest()})
+	e := guardian.Evidence{
+		Action: burning(a.run), Budget: guardian.Budget{State: guardian.NoBudget}, Approved: true, Policy: d.keep(t, rules.Policy), Operation: d.keep(t, rules.Operation),
+	}
 	if len(approvals) > 0 {
 		_, err := d.store.CloseBarrier(t.Context(), a.barrier.ID, ledger.BarrierApproved, "")
 		require.NoError(t, err)

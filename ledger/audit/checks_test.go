@@ -61,18 +61,25 @@ func TestPrechecks(t *testing.T) {
 			})
 			require.NoError(t, err)
 			d.drain(t)
-			var found []string
-			for _, p := range d.verify(t, nil).Problems {
-				if p.Kind == audit.BadStory && strings.Contains(p.Message, "precheck") {
-					found = append(found, p.Message)
-				}
-			}
-			if c.want == "" {
-				require.Empty(t, found)
-				return
-			}
-			require.Len(t, found, 1)
-			require.Contains(t, found[0], c.want)
+			saysOnly(t, d.verify(t, nil).Problems, audit.BadStory, "precheck", c.want)
 		})
 	}
+}
+
+// saysOnly checks that of the problems of a kind that speak of something there is only the one
+// that is wanted, or, where want is "", none.
+func saysOnly(t *testing.T, problems []audit.Problem, kind audit.ProblemKind, of, want string) {
+	t.Helper()
+	var found []string
+	for _, p := range problems {
+		if p.Kind == kind && strings.Contains(p.Message, of) {
+			found = append(found, p.Message)
+		}
+	}
+	if want == "" {
+		require.Empty(t, found)
+		return
+	}
+	require.Len(t, found, 1)
+	require.Contains(t, found[0], want)
 }

@@ -23,7 +23,6 @@ type deployment struct {
 	admins        []*trust.Key
 	author, agent *trust.Key
 	former        []string
-	activated     string
 	runs          int
 }
 
@@ -45,7 +44,8 @@ func newDeployment(t testing.TB, witnesses ...string) *deployment {
 	require.NoError(t, d.boot.Check())
 	d.trust = audit.Trust{Format: audit.TrustFormat, Origin: ledgertest.Origin, Log: d.key.Public(), Audience: "prod", Bootstrap: d.boot}
 	d.state(t,
-		&trust.ActivateBundle{Digest: ledgertest.Policy},
+		// One follows the other at once, so both count for a while.
+		&trust.ActivateBundle{Digest: bundle.Digest()}, &trust.ActivateBundle{Digest: ledgertest.Policy},
 		&trust.AddPublisher{ID: "ann", Person: "Ann", Key: d.author.Public(), Uses: []string{"plans"}},
 		&trust.AddPublisher{ID: "max", Person: "Max", Key: secret(t).Public(), Uses: []string{"manifests"}},
 		&trust.AddAgent{AgentID: "bot", Owner: "Ann", Keys: []string{d.agent.Public()}})

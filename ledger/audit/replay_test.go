@@ -16,20 +16,25 @@ import (
 	"chimera.ai/engine/policy"
 )
 
+// keep keeps rules in the ledger, and returns their digest.
+func (w *world) keep(t testing.TB, rules json.RawMessage) string {
+	t.Helper()
+	d := ledger.RulesData{Digest: plan.DigestOf(rules), Rules: rules}
+	data, err := json.Marshal(d)
+	require.NoError(t, err)
+	_, err = w.store.Append(t.Context(), ledger.Draft{Chain: ledger.RulesChain, Key: "rules.kept/" + d.Digest, Kind: ledger.RulesKept, Data: data})
+	require.NoError(t, err)
+	return d.Digest
+}
+
 // decided has a guardian decide on an action, and say what alter makes of that.
 func (w *world) decided(t testing.TB, gate *guardian.Gate, id, line string, keep bool, alter func(*ledger.Ruling, *guardian.Evidence)) {
 	t.Helper()
 	rules, err := gate.Rules("book/write")
 	require.NoError(t, err)
-	digests := map[string]string{}
-	for name, raw := range map[string]json.RawMessage{"policy": rules.Policy, "operation": rules.Operation} {
-		digests[name] = plan.DigestOf(raw)
-		data, err := json.Marshal(ledger.RulesData{Digest: digests[name], Rules: raw})
-		require.NoError(t, err)
-		if keep {
-			_, err = w.store.Append(t.Context(), ledger.Draft{Chain: ledger.RulesChain, Key: "rules.kept/" + digests[name], Kind: ledger.RulesKept, Data: data})
-			require.NoError(t, err)
-		}
+	if keep {
+		w.keep(t, rules.Policy)
+		w.keep(t, rules.Operation)
 	}
 	r := ledger.Run{Workflow: "decided " + id, Root: "r", Origin: "r", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil), Agent: "agent-42"}
 	require.NoError(t, w.store.OpenRun(t.Context(), r))
@@ -48,7 +53,7 @@ func (w *world) decided(t testing.TB, gate *guardian.Gate, id, line string, keep
 			return ledger.Ruling{}, err
 		}
 		e := guardian.Evidence{
-			Action: action, Salt: hex.EncodeToString(st.Salt), At: st.At, Calls: st.Calls, Budget: facts.Budget, Policy: digests["policy"], Operation: digests["operation"],
+			Action: action, Salt: hex.EncodeToString(st.Salt), At: st.At, Calls: st.Calls, Budget: facts.Budget, Policy: plan.DigestOf(rules.Policy), Operation: plan.DigestOf(rules.Operation),
 		}
 		out := ledger.Ruling{Decision: ledger.Decision{Decision: string(record.Decision), Reason: record.Reason, PolicyDigest: record.PolicyDigest, Record: raw}}
 		alter(&out, &e)
