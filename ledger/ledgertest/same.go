@@ -8,9 +8,10 @@ import (
 
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/model"
+	"chimera.ai/engine/task"
 )
 
-// everything is a page of all that tests make.
+// everything is the largest page.
 var everything = ledger.Page{Limit: 10_000}
 
 // Same holds what the store answers against the model. What is vague there,
@@ -19,14 +20,12 @@ func Same(t testing.TB, s ledger.Store, m *model.State) {
 	t.Helper()
 	ctx := context.Background()
 	vague := func(thing string) bool { return m.Vague[thing] }
-	plans, err := s.ListPlans(ctx, everything)
-	require.NoError(t, err)
+	plans := whole(t, func(p ledger.Page) ([]ledger.Plan, error) { return s.ListPlans(ctx, p) })
 	require.Len(t, plans, len(m.Plans))
 	for _, p := range plans {
 		require.Equal(t, m.Plans[p.Name+"@"+p.Version], p)
 	}
-	runs, err := s.ListRuns(ctx, everything)
-	require.NoError(t, err)
+	runs := whole(t, func(p ledger.Page) ([]ledger.Run, error) { return s.ListRuns(ctx, p) })
 	known := 0
 	for _, r := range runs {
 		if vague("run:" + r.Chain()) {
@@ -40,8 +39,7 @@ func Same(t testing.TB, s ledger.Store, m *model.State) {
 		require.Equal(t, m.Runs[r.Chain()].Outcomes, outcomes)
 	}
 	require.Len(t, m.Runs, known)
-	tasks, err := s.ListTasks(ctx, "", everything)
-	require.NoError(t, err)
+	tasks := whole(t, func(p ledger.Page) ([]task.Task, error) { return s.ListTasks(ctx, "", p) })
 	known = 0
 	for _, v := range tasks {
 		if id := v.Base().TaskID; !vague("task:" + id) {
@@ -104,6 +102,18 @@ func Same(t testing.TB, s ledger.Store, m *model.State) {
 	authority, err := s.Authority(ctx)
 	require.NoError(t, err)
 	require.Equal(t, m.Authority, authority)
+}
+
+// whole returns what all pages of a list hold.
+func whole[T any](t testing.TB, list func(ledger.Page) ([]T, error)) []T {
+	var all []T
+	for {
+		some, err := list(ledger.Page{Limit: everything.Limit, Offset: len(all)})
+		require.NoError(t, err)
+		if all = append(all, some...); len(some) < everything.Limit {
+			return all
+		}
+	}
 }
 
 // directory compares agents, signers and tools.
