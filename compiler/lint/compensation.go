@@ -35,6 +35,7 @@ func (l *linter) lintCompensation(doc *Document) {
 			})
 			continue
 		}
+		n.Undoable = true
 		l.growBlock(doc, i)
 	}
 	for i, owner := range doc.BlockOf {

@@ -130,6 +130,8 @@ type Node struct {
 	// PortsUnknown reports that for_each was refused, so that what the ports
 	// carry is not known.
 	PortsUnknown bool
+	// Undoable reports that a $compensate edge leaves the node, which has an effect.
+	Undoable bool
 	// Called reports that another node's verify calls this one, which has no
 	// place in the graph.
 	Called bool

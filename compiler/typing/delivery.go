@@ -17,7 +17,7 @@ func (check *checker) before(doc *Document, e *Edge) (s scope, ok bool) {
 		s.failure = check.prover.Either(check.failures(), check.prover.Typed("null"))
 		return s, s.input != nil && s.args != nil && s.output != nil
 	case e.Kind == plan.Error:
-		s.failure = check.failures()
+		s.failure = check.handled(doc, e.From)
 		s.value = s.failure
 		return s, s.input != nil
 	}

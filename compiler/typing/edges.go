@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"chimera.ai/engine/containment"
+	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
@@ -94,9 +95,12 @@ func (check *checker) never(e *Edge, before scope) {
 		if was == is || !e.Predicate.Reads(n.name) || containment.Nonempty(is) || !check.prover.Holds(is, schemas.False()) || check.prover.Holds(was, schemas.False()) {
 			continue
 		}
+		why := fmt.Sprintf("No %s that the schema allows makes it true, so the edge is never delivered. The schema is %s.", fields.Quote(n.name), describe(was))
+		if was == check.knownFailure {
+			why += fmt.Sprintf(" A failure of kind %s is handled only once its effect has been undone, which takes a `%s` edge.", fields.Quote(string(contract.OutcomeUnknown)), plan.CompensatePort)
+		}
 		check.Report(diag.Diagnostic{
-			Code: diag.TypePredicate, Severity: diag.Warning, Summary: "the condition never holds",
-			Detail:  fmt.Sprintf("No %s that the schema allows makes it true, so the edge is never delivered. The schema is %s.", fields.Quote(n.name), describe(was)),
+			Code: diag.TypePredicate, Severity: diag.Warning, Summary: "the condition never holds", Detail: why,
 			Subject: e.When.Range(), Edge: e.String(),
 		})
 		return

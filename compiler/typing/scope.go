@@ -75,11 +75,11 @@ func (check *checker) narrow(p *expr.Program, s scope, holds bool) scope {
 	return n
 }
 
-// errorSchema is the schema of contract.ErrorPayload, which every error edge
-// brings.
-func errorSchema() any {
+// errorSchema is the schema of a contract.ErrorPayload of one of the given kinds, which
+// every error edge brings.
+func errorSchema(kinds []contract.Kind) any {
 	var words []any
-	for _, k := range contract.Kinds() {
+	for _, k := range kinds {
 		words = append(words, string(k))
 	}
 	text := map[string]any{"type": "string"}
@@ -96,10 +96,23 @@ func errorSchema() any {
 
 // failures returns the compiled schema of error payloads.
 func (check *checker) failures() *schemas.Schema {
-	if check.errorSchema == nil {
-		check.errorSchema = cmp.Or(check.pool.Compiled(errorSchema()), check.prover.Whole)
+	if check.everyFailure == nil {
+		check.everyFailure = cmp.Or(check.pool.Compiled(errorSchema(contract.Kinds())), check.prover.Whole)
 	}
-	return check.errorSchema
+	return check.everyFailure
+}
+
+// handled returns the compiled schema of the error payloads that the error edges of node i
+// bring. One of unknown outcome they bring only once its effect has been undone.
+func (check *checker) handled(doc *Document, i int) *schemas.Schema {
+	if doc.Nodes[i].Undoable && doc.BlockOf[i] < 0 {
+		return check.failures()
+	}
+	if check.knownFailure == nil {
+		kinds := slices.DeleteFunc(contract.Kinds(), func(k contract.Kind) bool { return k == contract.OutcomeUnknown })
+		check.knownFailure = cmp.Or(check.pool.Compiled(errorSchema(kinds)), check.prover.Whole)
+	}
+	return check.knownFailure
 }
 
 // most is the bound of a for_each node's list, or -1.

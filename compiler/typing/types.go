@@ -39,8 +39,8 @@ type checker struct {
 	prices    map[priceOf]priceCheck
 	adapters  map[adapterIn]*boundAdapter
 	inputs    map[assembled]bool
-	// errorSchema caches failures.
-	errorSchema *schemas.Schema
+	// everyFailure and knownFailure cache failures and handled.
+	everyFailure, knownFailure *schemas.Schema
 	// tries is what remains of the search for counterexamples, and fixes what
 	// remains for proving proposed edits.
 	tries, fixes int
