@@ -75,15 +75,18 @@ func codes(t *testing.T) []codeDoc {
 }
 
 // completed adds behind an example the top-level keys that it leaves out, so that
-// the lines of the example keep their numbers.
+// the lines of the example keep their numbers. One with a name has no agent but its own.
 func completed(example string) string {
 	b := strings.Builder{}
 	b.WriteString(example)
 	for _, line := range []string{
-		"apiVersion: chimera/v1", "kind: Plan", "name: example", "version: 1.0.0", "agent: agent-42",
+		"apiVersion: chimera/v1", "kind: Plan", "agent: agent-42", "name: example", "version: 1.0.0",
 		"input_schema: {type: object}", "output_schema: {type: object}", "nodes: [{id: only, template: engine/pass}]",
 	} {
 		key, _, _ := strings.Cut(line, ":")
+		if key == "agent" && strings.HasPrefix(example, "name:") {
+			continue
+		}
 		if !strings.HasPrefix(example, key+":") && !strings.Contains(example, "\n"+key+":") {
 			b.WriteString(line + "\n")
 		}

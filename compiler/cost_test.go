@@ -17,6 +17,7 @@ const costly = `apiVersion: chimera/v1
 kind: Plan
 name: costs
 version: "1"
+agent: payer
 currency: EUR
 input_schema: {type: object, properties: {rate: {type: number, minimum: 0, maximum: 10}}, required: [rate]}
 output_schema: {type: object}
@@ -50,6 +51,7 @@ func TestCostsOfCatalogsMadeByCode(t *testing.T) {
 kind: Plan
 name: costs
 version: "1"
+agent: payer
 input_schema: {type: object}
 output_schema: {type: object}
 nodes:

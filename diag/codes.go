@@ -264,6 +264,19 @@ const (
 	//	  - $input -> write
 	EffectNotAllowed Code = "effect/not-allowed"
 
+	// EffectAgent: the plan names no agent, so no run of it may do what needs one: cause an
+	// effect, cost something, or ask people to review a value.
+	//
+	// Example:
+	//
+	//	name: agentless
+	//	allow: [pure, committing]
+	//	nodes:
+	//	  - {id: write, template: files/write_file, with: {path: a, text: b}, commit_policy: {approval: {groups: [{role: editor, min: 1}]}}}
+	//	edges:
+	//	  - $input -> write
+	EffectAgent Code = "effect/no-agent"
+
 	// EffectProbCommits: an operation whose answer differs from call to call has
 	// an effect that lasts.
 	//

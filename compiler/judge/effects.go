@@ -19,6 +19,9 @@ import (
 // tainted reaches it unapproved.
 func (j *judge) effects() {
 	for at, doc := range j.Documents {
+		if at == 0 {
+			j.agentless(doc)
+		}
 		required := doc.requiredInto()
 		for i, n := range doc.Nodes {
 			if n.Kind != plan.KindCall || n.Effect == "" {
@@ -82,6 +85,35 @@ func (d *Document) requiredInto() []bool {
 		}
 	}
 	return into
+}
+
+// agentless warns of a plan without an agent whose runs would be refused at their start: for
+// its effects, costs and reviews, somebody has to have granted the start to an agent.
+func (j *judge) agentless(doc *Document) {
+	if doc.At.Get("agent") != nil {
+		return
+	}
+	for _, n := range doc.Nodes {
+		var what string
+		switch {
+		case n.Kind != plan.KindCall || n.Effect == "":
+			continue
+		case n.Effect != plan.Pure:
+			what = "is " + string(n.Effect)
+		case n.Cost != nil || n.Price != "":
+			what = "has a cost"
+		case n.Reviewed():
+			what = "waits for a human review"
+		default:
+			continue
+		}
+		j.Report(diag.Diagnostic{
+			Code: diag.EffectAgent, Severity: diag.Warning, Summary: fmt.Sprintf("node %s %s, and the plan names no agent", fields.Quote(n.ID), what),
+			Detail:  "A run of this plan is refused at its start: `agent` says for whom it acts, who is granted the start, whose budget pays, and to whom the policy applies.",
+			Subject: n.Key, Node: n.ID,
+		})
+		return
+	}
 }
 
 // callsPlan checks a node that runs another plan. It has no effect of its own; the
