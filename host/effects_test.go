@@ -139,7 +139,8 @@ func (a *acting) written(t *testing.T) []string {
 	return strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n")
 }
 
-const writes = `cat >> "$LINES_FILE"; echo >> "$LINES_FILE"; echo '{"ok":true}'`
+// writes appends a line at once, so that calls side by side do not mix theirs.
+const writes = `line=$(cat); printf '%s\n' "$line" >> "$LINES_FILE"; echo '{"ok":true}'`
 
 // reset resets a run to the end of a workflow task, and returns the run that goes on.
 func (a *acting) reset(t *testing.T, run client.WorkflowRun, task int64) client.WorkflowRun {
