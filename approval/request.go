@@ -252,20 +252,20 @@ func (r Rule) AtLeast(other Rule) error {
 		}
 		for _, g := range plan.Most(x.want, nil) {
 			if have[g.Role] < g.Min {
-				return fmt.Errorf("%w: it does not ask for %d of the role %.80q", ErrInvalid, g.Min, g.Role)
+				return fmt.Errorf("it does not ask for %d of the role %.80q", g.Min, g.Role)
 			}
 		}
 	}
 	if after, most := r.FollowUp.EscalateAfterMS, other.FollowUp.EscalateAfterMS; most > 0 && after > most {
-		return fmt.Errorf("%w: it escalates after %d ms, not %d", ErrInvalid, after, most)
+		return fmt.Errorf("it escalates after %d ms, not %d", after, most)
 	}
 	for _, person := range other.Excluded {
 		if !r.Excludes(person) {
-			return fmt.Errorf("%w: it does not exclude %.80q", ErrInvalid, person)
+			return fmt.Errorf("it does not exclude %.80q", person)
 		}
 	}
 	if other.Alone && !r.Alone {
-		return fmt.Errorf("%w: it lets people sign for others", ErrInvalid)
+		return errors.New("it lets people sign for others")
 	}
 	return nil
 }
