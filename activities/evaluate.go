@@ -3,6 +3,7 @@ package activities
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"chimera.ai/engine/contract"
@@ -55,12 +56,15 @@ func (n *node) assembleWith(call *contract.Call, key string) (json.RawMessage, e
 		}
 		ports[w.name] = v
 	}
-	if port := n.spec.IdempotencyPort; port != "" && !has(ports, port) && !has(ports, plan.WholePort) {
-		ports[port] = key
-	}
 	var input any = ports
 	if whole, ok := ports[plan.WholePort]; ok {
 		input = whole
+	}
+	if port := n.spec.IdempotencyPort; port != "" {
+		var ok bool
+		if input, ok = keyed(input, port, key); !ok {
+			return nil, contract.Errorf(contract.Contract, "the input of %s is no object, and cannot take an idempotency key", n.spec.ID)
+		}
 	}
 	if err := n.validate(n.input, input, contract.Contract, "the input of "+n.spec.ID); err != nil {
 		return nil, err
@@ -70,6 +74,18 @@ func (n *node) assembleWith(call *contract.Call, key string) (json.RawMessage, e
 		return nil, contract.Errorf(contract.Contract, "the input of %s: %w", n.spec.ID, err)
 	}
 	return raw, nil
+}
+
+// keyed returns an object with an idempotency key at a port. What came there could be the key
+// of another effect.
+func keyed(input any, port, key string) (any, bool) {
+	object, ok := input.(map[string]any)
+	if !ok {
+		return nil, false
+	}
+	object = maps.Clone(object)
+	object[port] = key
+	return object, true
 }
 
 // arrive returns the value that a delivered edge brings to its port.

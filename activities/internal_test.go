@@ -78,3 +78,24 @@ func FuzzClip(f *testing.F) {
 		}
 	})
 }
+
+// TestKeyed: an effect has its own key, whatever a value brings along.
+func TestKeyed(t *testing.T) {
+	for _, c := range []struct {
+		input any
+		want  any
+	}{
+		{map[string]any{}, map[string]any{"key": "k"}},
+		{map[string]any{"line": "a"}, map[string]any{"line": "a", "key": "k"}},
+		{map[string]any{"line": "a", "key": "of another"}, map[string]any{"line": "a", "key": "k"}},
+		{"text", nil},
+		{[]any{"key"}, nil},
+		{nil, nil},
+	} {
+		before := fmt.Sprint(c.input)
+		have, ok := keyed(c.input, "key", "k")
+		require.Equal(t, c.want != nil, ok)
+		require.Equal(t, c.want, have)
+		require.Equal(t, before, fmt.Sprint(c.input), "others read it, too")
+	}
+}

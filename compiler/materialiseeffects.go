@@ -36,9 +36,7 @@ func (m *maker) effect(out *plan.Node, i int) {
 			out.ForEach.MaxParallel = doc.Limits.MaxParallel
 		}
 	}
-	if n.Effect != plan.Pure && n.Template != nil {
-		out.IdempotencyPort = n.Template.IdempotencyPort
-	}
+	out.IdempotencyPort = n.KeyPort()
 	if !out.Guarded() {
 		return
 	}

@@ -64,9 +64,9 @@ const (
 	//	  - $input.$ -> count.txt
 	PlanUnknownPort Code = "plan/unknown-port"
 
-	// PlanPortConflict: two values are certain to arrive at one port, or a value
-	// for the whole input stands beside others. Alternatives are edges with
-	// `required: false`.
+	// PlanPortConflict: two values are certain to arrive at one port, a value for the
+	// whole input stands beside others, or the port takes an idempotency key, which a
+	// run gives. Alternatives are edges with `required: false`.
 	//
 	// Example:
 	//

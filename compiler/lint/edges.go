@@ -267,12 +267,37 @@ func (l *linter) duplicates(doc *Document) {
 }
 
 // wholeAlone says why nothing stands beside "$".
+// lintKey refuses what fills the port of a node's idempotency key.
+func (l *linter) lintKey(doc *Document, i int) {
+	n := doc.Nodes[i]
+	port := n.KeyPort()
+	if port == "" {
+		return
+	}
+	d := diag.Diagnostic{
+		Code: diag.PlanPortConflict, Summary: fmt.Sprintf("port %s of %s takes its idempotency key", fields.Quote(port), fields.Quote(n.ID)),
+		Detail: "The catalog says so of the operation. A run gives each effect a key of its own, by which the tool knows a call that is repeated; a key of the plan's could be that of several effects.",
+		Node:   n.ID,
+	}
+	if n.WithPort(port) != nil {
+		d.Subject, d.Edits = fields.KeyOf(n.With, port), l.Remove(n.With, port)
+		l.Report(d)
+	}
+	for _, at := range doc.In[i] {
+		if e := doc.Edges[at]; e.Carries() && e.ToPort == port {
+			d.Subject, d.Edge, d.Edits = e.ToRange(), e.String(), nil
+			l.Report(d)
+		}
+	}
+}
+
 const wholeAlone = "`$` is the whole input, so nothing else can fill a part of it."
 
 // lintConflicts refuses edges that exclude each other: two required ones into one
-// port, and one into `$` beside any other.
+// port, one into `$` beside any other, and any into the port of the idempotency key.
 func (l *linter) lintConflicts(doc *Document) {
 	for i, n := range doc.Nodes {
+		l.lintKey(doc, i)
 		required := map[string]*Edge{}
 		var whole, part *Edge
 		for _, at := range doc.In[i] {

@@ -264,8 +264,14 @@ func (c *CommitPolicy) Asks() bool {
 
 // Repeatable reports whether a call may be made again after any failure: it has
 // no lasting effect, or the operation takes an idempotency key.
-func (n *Node) Repeatable() bool {
-	return !n.Lasting() || (n.Template != nil && n.Template.IdempotencyPort != "")
+func (n *Node) Repeatable() bool { return !n.Lasting() || n.KeyPort() != "" }
+
+// KeyPort is the input port at which a run gives each effect its idempotency key, or "".
+func (n *Node) KeyPort() string {
+	if n.Effect == plan.Pure || n.Template == nil {
+		return ""
+	}
+	return n.Template.IdempotencyPort
 }
 
 // Reviewed reports whether people must review each call of the node.

@@ -1,6 +1,8 @@
 package typing
 
 import (
+	"cmp"
+	"encoding/json"
 	"slices"
 
 	"chimera.ai/engine/plan"
@@ -61,6 +63,10 @@ func (check *checker) assemble(doc *Document, i int) (a assembly, ok bool) {
 			a.certain = append(a.certain, f.Port)
 		}
 	}
+	if p := n.KeyPort(); p != "" && a.types[plan.WholePort] == nil {
+		a.types[p] = check.keys()
+		a.certain = append(a.certain, p)
+	}
 	for _, p := range doc.Needs(i) {
 		if a.types[p] == nil {
 			// Nothing fills the port, which is reported elsewhere.
@@ -88,7 +94,21 @@ func (a *assembly) fixed(n *Node) (map[string]any, bool) {
 		}
 		v[f.Port] = f.Template.Value
 	}
+	if p := n.KeyPort(); p != "" {
+		v[p] = aKey
+	}
 	return v, true
+}
+
+// aKey is an idempotency key as runs make them.
+const aKey = "0123456789abcdef0123456789abcdef"
+
+// keys returns the compiled schema of idempotency keys.
+func (check *checker) keys() *schemas.Schema {
+	if check.key == nil {
+		check.key = cmp.Or(check.pool.Compiled(map[string]any{"type": "string", "pattern": "^[0-9a-f]{32}$", "minLength": json.Number("32"), "maxLength": json.Number("32")}), check.prover.Whole)
+	}
+	return check.key
 }
 
 // perCall is the schema of what one call of the node gets at a port that is given

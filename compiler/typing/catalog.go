@@ -59,6 +59,14 @@ func (check *checker) proveTemplate(t *catalog.TemplateEntry) {
 			Subject: x.Range(), Suggestion: check.Near(x.Text, input.Ports().Names),
 		})
 	}
+	if x := r.Get("idempotency_port"); x != nil && input != nil && input.Ports().Has(x.Text) {
+		if s := input.Usable(); s != nil && !check.prover.Holds(check.keys(), check.prover.Property(s, x.Text)) {
+			check.Report(diag.Diagnostic{
+				Code: diag.TypeNotContained, Summary: fmt.Sprintf("port %s does not take every idempotency key", fields.Quote(x.Text)),
+				Detail: "A run gives each effect a key of 32 hexadecimal digits, in lower case.", Subject: x.Range(),
+			})
+		}
+	}
 	if x := r.Get("cost").Get("expr"); t.Cost != nil && x != nil && x.Kind == syntax.String {
 		check.readPrice(x, t.Cost, input, output, t.Name())
 	}

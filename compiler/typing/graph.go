@@ -181,7 +181,8 @@ func (d *Document) Needs(i int) []string {
 	if d.fills(i, plan.WholePort) || ports.Never {
 		return []string{plan.WholePort}
 	}
-	return ports.Required()
+	key := d.Nodes[i].KeyPort()
+	return slices.DeleteFunc(ports.Required(), func(p string) bool { return p == key })
 }
 
 // fills reports whether `with` or an edge could bring a value to the port.

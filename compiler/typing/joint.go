@@ -440,6 +440,9 @@ func (check *checker) arrives(doc *Document, i int, a *assembly, in *schemas.Sch
 			before[doc.Nodes[0].ID] = outputs[0]
 		}
 	}
+	if p := n.KeyPort(); p != "" {
+		got[p] = aKey
+	}
 	for _, p := range doc.Needs(i) {
 		if _, filled := got[p]; !filled {
 			return nil, nil, false // it does not run

@@ -41,6 +41,8 @@ type checker struct {
 	inputs    map[assembled]bool
 	// everyFailure and knownFailure cache failures and handled.
 	everyFailure, knownFailure *schemas.Schema
+	// key caches keys.
+	key *schemas.Schema
 	// tries is what remains of the search for counterexamples, and fixes what
 	// remains for proving proposed edits.
 	tries, fixes int
