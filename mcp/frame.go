@@ -148,16 +148,18 @@ func wireID(raw []byte) (int64, bool) {
 }
 
 // encode returns a message as one line. Raw JSON inside loses its white space, including
-// line breaks.
+// line breaks, and is otherwise as it was: permits are for the bytes of arguments.
 func encode(message any, limit int) ([]byte, error) {
-	line, err := json.Marshal(message)
-	if err != nil {
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(message); err != nil {
 		return nil, fmt.Errorf("encode message: %w", err)
 	}
-	if len(line) > limit {
+	if line.Len()-1 > limit {
 		return nil, &oversize{limit}
 	}
-	return append(line, '\n'), nil
+	return line.Bytes(), nil
 }
 
 // oversize is the error of a message, in either direction, that exceeds its bound.

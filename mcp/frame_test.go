@@ -177,3 +177,17 @@ func FuzzJudge(f *testing.F) {
 		}
 	})
 }
+
+// TestEncode: the bytes of arguments, for which a permit is, are sent as they are.
+func TestEncode(t *testing.T) {
+	args := `{"a":"<b> & \u2028 ` + "\u2028" + `","n":1.50}`
+	line, err := encode(map[string]any{"arguments": json.RawMessage(args)}, 1000)
+	require.NoError(t, err)
+	require.Equal(t, `{"arguments":`+args+"}\n", string(line))
+	text := strings.Repeat("x", 98)
+	line, err = encode(text, 100)
+	require.NoError(t, err)
+	require.Len(t, line, 101)
+	_, err = encode(text, 99)
+	require.ErrorAs(t, err, new(*oversize))
+}
