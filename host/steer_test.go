@@ -166,7 +166,7 @@ func (a *acting) startPaused(t *testing.T, name, digest string) sdk.WorkflowRun 
 	t.Helper()
 	const input = `{"line":"one"}`
 	id := runID(t, name)
-	grant, err := trust.SignGrant(a.Admin, trust.Grant{
+	grant, err := trust.SignGrant(a.Starter, trust.Grant{
 		Deployment: "test", Audience: trust.Dev, Namespace: sdk.DefaultNamespace, WorkflowID: id, Plan: digest, Input: plan.DigestOf([]byte(input)), Agent: "tester",
 		Requester: "Rae", Nonce: fmt.Sprintf("%032x", time.Now().UnixNano()), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour)),
 	})

@@ -106,7 +106,7 @@ func TestKeysOnToken(t *testing.T) {
 	raw, err := root.Encode()
 	require.NoError(t, err)
 	d.write(t, "bootstrap.json", string(raw))
-	d.Deployment = &stage.Deployment{Root: root, Admin: admin}
+	d.Deployment = &stage.Deployment{Root: root, Admin: admin, Author: admin, Starter: admin}
 
 	d.settle(t, log, guardian, "wrong-secret")
 	err = d.begins(t)

@@ -186,6 +186,16 @@ func (p *Program) trustDraft(ctx context.Context, file string, keys []string, ou
 	if err != nil {
 		return misuse("%s: %s", file, err)
 	}
+	_, root, err := p.authority(ctx)
+	if err != nil {
+		return err
+	}
+	for _, a := range acts {
+		if s, ok := a.(*trust.EnrollSigner); ok && s.SigType == trust.SigSSHHardware && root.bootstrap.Audience != trust.Dev {
+			return negative("nothing proves that a device holds the key of the signer %s", printable(s.ID)).
+				withHint("%s verifies the device's attestation before it makes such a statement.", p.command("signers", "enroll"))
+		}
+	}
 	return p.propose(ctx, acts, keys, out)
 }
 

@@ -1,7 +1,11 @@
 package trust
 
 import (
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/base64"
 	"slices"
+	"strings"
 	"time"
 
 	cosign "github.com/transparency-dev/formats/note"
@@ -106,6 +110,11 @@ func (b *Bootstrap) Check() error {
 	if err := apart(b.Log, b.Witnesses); err != nil {
 		return err
 	}
+	for _, a := range b.Admins {
+		if a.Key == b.Log.public() && b.Audience != Dev {
+			return invalid("the key of the admin %s is that of the log: a key has one role", a.ID)
+		}
+	}
 	if b.Issued.Time().IsZero() {
 		return invalid("the bootstrap does not say when it was issued")
 	}
@@ -180,6 +189,24 @@ func (l LogKey) check() error {
 	}
 	return nil
 }
+
+// public is the key as other roles write theirs, or "" for one that no other role can have.
+func (l LogKey) public() string {
+	parts := strings.SplitN(l.Key, "+", 3) // the name, a hash, and the key
+	raw, err := base64.StdEncoding.DecodeString(parts[len(parts)-1])
+	if err != nil || len(raw) != 1+ed25519.PublicKeySize || raw[0] != noteEd25519 {
+		return ""
+	}
+	der, err := x509.MarshalPKIXPublicKey(ed25519.PublicKey(raw[1:]))
+	if err != nil {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString(der)
+}
+
+// noteEd25519 is the first byte of the key in a note verifier key for Ed25519
+// (golang.org/x/mod/sumdb/note).
+const noteEd25519 = 1
 
 // apart checks that the log and its witnesses have different keys, since no party can be
 // its own witness.

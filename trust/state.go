@@ -181,6 +181,11 @@ func (a *SetAdmins) do(s *State) error {
 	if a.Quorum < s.Quorum {
 		return invalid("the quorum would fall from %d to %d", s.Quorum, a.Quorum)
 	}
+	for _, admin := range a.Admins {
+		if err := s.apart(roleAdmin, admin.Key); err != nil {
+			return err
+		}
+	}
 	s.Admins, s.Quorum = slices.Clone(a.Admins), a.Quorum
 	return nil
 }
@@ -192,8 +197,8 @@ func (a *EnrollSigner) do(s *State) error {
 	if a.software() && s.Audience != Dev {
 		return invalid("software keys (%s) sign only in dev", a.SigType)
 	}
-	if by := s.holder(a.PublicKey); by != "" && s.Audience != Dev {
-		return invalid("the key is that of %s: a key has one role", by)
+	if err := s.apart(roleSigner, a.PublicKey); err != nil {
+		return err
 	}
 	for _, have := range s.Signers {
 		if have.PublicKey == a.PublicKey {
@@ -204,29 +209,67 @@ func (a *EnrollSigner) do(s *State) error {
 	return nil
 }
 
-// holder names who has a key for another role than to approve, or is "".
-func (s *State) holder(key string) string {
+// The roles of keys.
+const (
+	roleAdmin     = "admin"
+	roleSigner    = "signer"
+	rolePublisher = "publisher"
+	roleGuardian  = "guardian"
+	roleAgent     = "agent"
+	roleLog       = "log"
+)
+
+// apart returns an error if a key that is to have a role has another one, or had it and was
+// revoked there. In development one key on the machine signs for everybody.
+func (s *State) apart(role, key string) error {
+	if s.Audience == Dev {
+		return nil
+	}
+	for _, by := range s.holders(key) {
+		if by.role != role {
+			return invalid("the key is that of the %s %s: a key has one role", by.role, by.id)
+		}
+	}
+	return nil
+}
+
+// holder is who has a key.
+type holder struct{ role, id string }
+
+// holders lists all who have a key.
+func (s *State) holders(key string) []holder {
+	var out []holder
 	for _, a := range s.Admins {
 		if a.Key == key {
-			return "the admin " + a.ID
+			out = append(out, holder{roleAdmin, a.ID})
+		}
+	}
+	for _, id := range sorted(s.Signers) {
+		if s.Signers[id].PublicKey == key {
+			out = append(out, holder{roleSigner, id})
 		}
 	}
 	for _, id := range sorted(s.Publishers) {
 		if s.Publishers[id].Key == key {
-			return "the publisher " + id
+			out = append(out, holder{rolePublisher, id})
 		}
 	}
 	for _, id := range sorted(s.Guardians) {
 		if s.Guardians[id].Key == key {
-			return "the guardian " + id
+			out = append(out, holder{roleGuardian, id})
 		}
 	}
 	for _, id := range sorted(s.Agents) {
 		if slices.Contains(s.Agents[id].Keys, key) {
-			return "the agent " + id
+			out = append(out, holder{roleAgent, id})
 		}
 	}
-	return ""
+	for _, l := range s.LogKeys {
+		if l.public() == key {
+			out = append(out, holder{roleLog, l.Origin})
+		}
+	}
+	return out
 }
 
 func (s *State) signer(id string) (Signer, error) {
@@ -297,6 +340,9 @@ func (a *AddPublisher) do(s *State) error {
 			return invalid("the key is that of the publisher %s", have.ID)
 		}
 	}
+	if err := s.apart(rolePublisher, a.Key); err != nil {
+		return err
+	}
 	s.Publishers[a.ID] = Publisher{AddPublisher: *a}
 	return nil
 }
@@ -316,6 +362,9 @@ func (a *AddAgent) do(s *State) error {
 	if _, ok := s.Agents[a.AgentID]; ok {
 		return invalid("the agent %s is there already", a.AgentID)
 	}
+	if err := s.agentKeys(a.Keys); err != nil {
+		return err
+	}
 	s.Agents[a.AgentID] = *a
 	return nil
 }
@@ -325,8 +374,21 @@ func (a *SetAgentKeys) do(s *State) error {
 	if !ok {
 		return invalid("there is no agent %s", a.AgentID)
 	}
+	if err := s.agentKeys(a.Keys); err != nil {
+		return err
+	}
 	v.Keys, v.Vouching, v.Requesters = slices.Clone(a.Keys), slices.Clone(a.Vouching), slices.Clone(a.Requesters)
 	s.Agents[a.AgentID] = v
+	return nil
+}
+
+// agentKeys checks the keys that an agent is to have. A service may act for several agents.
+func (s *State) agentKeys(keys []string) error {
+	for _, k := range keys {
+		if err := s.apart(roleAgent, k); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -356,6 +418,14 @@ func (a *AddGuardian) do(s *State) error {
 	if _, ok := s.Guardians[a.ID]; ok {
 		return invalid("the guardian %s is there already", a.ID)
 	}
+	if err := s.apart(roleGuardian, a.Key); err != nil {
+		return err
+	}
+	for _, id := range sorted(s.Guardians) {
+		if s.Guardians[id].Key == a.Key && s.Audience != Dev {
+			return invalid("the key is that of the guardian %s", id)
+		}
+	}
 	s.Guardians[a.ID] = Guardian{AddGuardian: *a}
 	return nil
 }
@@ -379,6 +449,9 @@ func (a *RotateLog) do(s *State) error {
 		return invalid("the log has or had this key")
 	}
 	if err := apart(a.LogKey, s.Witnesses); err != nil {
+		return err
+	}
+	if err := s.apart(roleLog, a.public()); err != nil {
 		return err
 	}
 	s.LogKeys = append(s.LogKeys, a.LogKey)

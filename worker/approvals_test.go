@@ -67,7 +67,7 @@ func TestApprovalsInProduction(t *testing.T) {
 	require.Equal(t, []string{`{"line":"first"}`}, p.written(t))
 
 	// Where nobody knows who has asked for the run, nobody can be kept from approving it.
-	start := []string{p.Admin.Public()}
+	start := []string{p.Starter.Public()}
 	p.State(t, p.ledger, &trust.SetAgentKeys{AgentID: "tester", Keys: start, Vouching: start})
 	unknown := p.startOf(t, "asks@1", "unknown", "second")
 	require.ErrorContains(t, unknown.Get(t.Context(), nil), "may speak for")

@@ -343,7 +343,7 @@ func TestAdminsHaveTheLastWord(t *testing.T) {
 	require.NoError(t, err)
 	said := state.Tools["book/write"]
 	// A key that may start runs, and does not vouch for what they are given.
-	keys := []string{p.Admin.Public()}
+	keys := []string{p.Starter.Public()}
 	require.NoError(t, p.startOf(t, "direct@1", "vouched", "vouched").Get(t.Context(), nil))
 	p.State(t, p.ledger, &trust.SetAgentKeys{AgentID: "tester", Keys: keys})
 	require.ErrorContains(t, p.startOf(t, "direct@1", "unvouched", "unvouched").Get(t.Context(), nil), "REJECT, tainted")

@@ -20,11 +20,13 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// Deployment is a deployment whose runs may have effects. Its admin, or the first of two,
-// is its author, too, and starts runs for the agent "tester".
+// Deployment is a deployment whose runs may have effects.
 type Deployment struct {
-	Root  *trust.Bootstrap
-	Admin *trust.Key
+	Root *trust.Bootstrap
+	// Admin is the key of its admin, or of the first of two, Author that by which plans are
+	// published, and Starter that by which runs are started for the agent "tester". In
+	// development they are one.
+	Admin, Author, Starter *trust.Key
 	// second is the other admin of a deployment in production, or nil.
 	second *trust.Key
 	// LogKey and GuardianKey are the secrets of the log and of the guardian.
@@ -45,7 +47,7 @@ func Deploy(t testing.TB, o *host.Options) *Deployment {
 	root, err := trust.DevBootstrap("test", "Ada", admin, trust.LogKey{Origin: log.Name(), Key: log.Public()}, time.Now())
 	require.NoError(t, err)
 	o.Dev, o.Roles, o.Trust, o.GuardianKey, o.Store.Key = true, host.Roles(), root, guardian, logKey
-	return &Deployment{Root: root, Admin: admin, LogKey: logKey, GuardianKey: string(secret)}
+	return &Deployment{Root: root, Admin: admin, Author: admin, Starter: admin, LogKey: logKey, GuardianKey: string(secret)}
 }
 
 // Begin states who may publish plans, act for the agent, and sign permits.
@@ -53,8 +55,8 @@ func (d *Deployment) Begin(t testing.TB, l ledger.Store) {
 	t.Helper()
 	guardian, err := trust.ParseKey([]byte(d.GuardianKey))
 	require.NoError(t, err)
-	keys := []string{d.Admin.Public()}
-	d.State(t, l, &trust.AddPublisher{ID: "ada", Person: "Ada", Key: d.Admin.Public(), Uses: []string{"plans"}},
+	keys := []string{d.Starter.Public()}
+	d.State(t, l, &trust.AddPublisher{ID: "ada", Person: "Ada", Key: d.Author.Public(), Uses: []string{"plans"}},
 		&trust.AddAgent{AgentID: "tester", Owner: "Ada", Keys: keys, Vouching: keys, Requesters: []string{"Rae"}}, &trust.AddGuardian{ID: "guardian", Key: guardian.Public()})
 }
 
@@ -83,7 +85,7 @@ func (d *Deployment) Publish(t testing.TB, l ledger.Store, source string, operat
 	require.NoError(t, err)
 	digest := plan.DigestOf(raw)
 	over := &authority.Authority{Bootstrap: d.Root, Ledger: l}
-	_, err = over.Publish(t.Context(), authority.Plan{Name: p.Name, Version: p.Version, Agent: p.Agent, Digest: digest, Author: "ada", Source: []byte(source)}, d.Admin)
+	_, err = over.Publish(t.Context(), authority.Plan{Name: p.Name, Version: p.Version, Agent: p.Agent, Digest: digest, Author: "ada", Source: []byte(source)}, d.Author)
 	require.NoError(t, err)
 	return digest
 }
@@ -91,7 +93,7 @@ func (d *Deployment) Publish(t testing.TB, l ledger.Store, source string, operat
 // Start starts a run of a published plan with a start grant. The input is canonical JSON.
 func (d *Deployment) Start(t testing.TB, c client.Client, id, digest, input string) client.WorkflowRun {
 	t.Helper()
-	grant, err := trust.SignGrant(d.Admin, trust.Grant{
+	grant, err := trust.SignGrant(d.Starter, trust.Grant{
 		Deployment: "test", Audience: d.Root.Audience, Namespace: client.DefaultNamespace, WorkflowID: id, Plan: digest, Input: plan.DigestOf([]byte(input)), Agent: "tester",
 		Requester: "Rae", Nonce: fmt.Sprintf("%032x", time.Now().UnixNano()), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour)),
 	})

@@ -43,6 +43,10 @@ func Produce(t testing.TB, database string) *Production {
 	require.NoError(t, err)
 	ben, _, err := trust.NewKey()
 	require.NoError(t, err)
+	author, _, err := trust.NewKey()
+	require.NoError(t, err)
+	starter, _, err := trust.NewKey()
+	require.NoError(t, err)
 	_, guardian, err := trust.NewKey()
 	require.NoError(t, err)
 	root := &trust.Bootstrap{
@@ -52,7 +56,7 @@ func Produce(t testing.TB, database string) *Production {
 	}
 	require.NoError(t, root.Check())
 	p := &Production{
-		Deployment: &Deployment{Root: root, Admin: ada, second: ben, LogKey: logKey, GuardianKey: string(guardian)},
+		Deployment: &Deployment{Root: root, Admin: ada, Author: author, Starter: starter, second: ben, LogKey: logKey, GuardianKey: string(guardian)},
 		Store:      store.Options{Driver: store.Postgres, URL: database, Dir: t.TempDir(), InDatabase: true, Key: logKey},
 		Users:      map[host.Role]string{}, Keys: map[host.Role]string{},
 	}
