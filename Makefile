@@ -145,6 +145,7 @@ verify: ## modules are tidy and as published, generated files are as their sourc
 	cd tools/cedar && go mod verify
 	go test -count=1 -run '^Test(Architecture|DiagnosticsPage|EditorSchemas|Golden|GoldenChecked|Picture|Reference)$$' ./compiler ./config ./examples/word-report ./graph ./internal/deps ./internal/docs
 	go mod tidy -diff
+	cd tools/cedar && go mod tidy -diff && go vet ./...
 
 .PHONY: clean
 clean: ## remove what was built; the state of dev mode (.chimera) stays
