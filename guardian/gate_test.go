@@ -139,7 +139,7 @@ func TestFloorsNameOperations(t *testing.T) {
 // operation, and one is about all.
 func BenchmarkDecide(b *testing.B) {
 	var text strings.Builder
-	text.WriteString("apiVersion: chimera/v1\nkind: PolicyBundle\nversion: \"1\"\nallow: [{}]\nrules:\n")
+	text.WriteString("apiVersion: chimera/v1\nkind: PolicyBundle\nversion: \"1\"\nallow: [{unattended: true}]\nrules:\n")
 	for i := range 999 {
 		op, require := "bank/transfer", fmt.Sprintf("action.inputs.amount_minor <= %d", 500_000+i)
 		if i%100 != 0 {
