@@ -1,9 +1,14 @@
 package guardian_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -433,30 +438,59 @@ func TestActionDigest(t *testing.T) {
 	}
 }
 
-// TestEqualInputsGiveEqualBytes: random actions are decided twice, the second time by
-// a gate whose rules and lists are in another order.
+// envShuffled names a file for what a gate with shuffled rules decides.
+const envShuffled = "CHIMERA_TEST_SHUFFLED"
+
+// TestEqualInputsGiveEqualBytes: random actions are decided twice, the second time in another
+// process, by a gate whose rules and lists are in another order.
 func TestEqualInputsGiveEqualBytes(t *testing.T) {
 	raced.Skip(t)
-	rnd := rand.New(rand.NewPCG(1, 2))
-	one := parse(t, bundleText)
-	shuffled := *one
-	for range 4 {
-		rnd.Shuffle(len(shuffled.Rules), func(i, j int) { shuffled.Rules[i], shuffled.Rules[j] = shuffled.Rules[j], shuffled.Rules[i] })
-		rnd.Shuffle(len(shuffled.Allow), func(i, j int) { shuffled.Allow[i], shuffled.Allow[j] = shuffled.Allow[j], shuffled.Allow[i] })
+	b := parse(t, bundleText)
+	if file := os.Getenv(envShuffled); file != "" {
+		shuffle(b)
+		require.NoError(t, os.WriteFile(file, decideMany(t, b), 0o600))
+		return
 	}
-	a, b := first(guardian.New(parse(t, bundleText), operations())), first(guardian.New(&shuffled, operations()))
+	file := filepath.Join(t.TempDir(), "records")
+	other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	other.Env = append(os.Environ(), envShuffled+"="+file)
+	out, err := other.CombinedOutput()
+	require.NoError(t, err, string(out))
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	theirs, ours := bytes.Split(raw, []byte("\n")), bytes.Split(decideMany(t, b), []byte("\n"))
+	require.Len(t, theirs, len(ours))
+	for i := range ours {
+		require.Equal(t, string(ours[i]), string(theirs[i]))
+	}
+}
+
+// shuffle puts the rules and lists of a bundle in another order, always the same one.
+func shuffle(b *policy.Bundle) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	rnd.Shuffle(len(b.Rules), func(i, j int) { b.Rules[i], b.Rules[j] = b.Rules[j], b.Rules[i] })
+	slices.Reverse(b.Thresholds)
+	slices.Reverse(b.Allow)
+	slices.Reverse(b.Lift)
+}
+
+// decideMany returns the records of 10,000 random actions, a line each.
+func decideMany(t *testing.T, b *policy.Bundle) []byte {
+	g, ds := guardian.New(b, operations())
+	require.NotNil(t, g, errorsOf(ds))
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var lines bytes.Buffer
 	decisions := map[string]int{}
 	for range 10_000 {
 		x, f := random(rnd)
-		r, s := a.Decide(x, []byte("salt"), f), b.Decide(x, []byte("salt"), f)
-		left, err := r.Encode()
+		r := g.Decide(x, []byte("salt"), f)
+		raw, err := r.Encode()
 		require.NoError(t, err)
-		right, err := s.Encode()
-		require.NoError(t, err)
-		require.Equal(t, string(left), string(right))
+		lines.Write(append(raw, '\n'))
 		decisions[string(r.Decision)+" "+r.Reason]++
 	}
 	require.Greater(t, len(decisions), 12, "the actions are of many kinds: %v", decisions)
+	return lines.Bytes()
 }
 
 // random is an action, and what is known of it.
