@@ -485,7 +485,8 @@ func (d *decision) risk() {
 }
 
 // threshold is the risk up to which the action is approved: the least of the
-// thresholds for it, else the one for all actions, else 0.
+// thresholds for it, else the one for all actions, else 0. Of equal ones it is the first by
+// notation, wherever the bundle lists them.
 func (d *decision) threshold() string {
 	general, own := "0", ""
 	for i := range d.gate.bundle.Thresholds {
@@ -498,7 +499,7 @@ func (d *decision) threshold() string {
 			own = "0"
 		case len(t.Effects)+len(t.Agents)+len(t.Operations) == 0:
 			general = most
-		case own == "" || x.Cmp(probability(own)) < 0:
+		case own == "" || cmp.Or(x.Cmp(probability(own)), cmp.Compare(most, own)) < 0:
 			own = most
 		}
 	}

@@ -43,7 +43,7 @@ const bundleText = `
 apiVersion: chimera/v1
 kind: PolicyBundle
 version: "1"
-thresholds: {max_auto_launch_risk: 0.2, per: [{effects: [irreversible], max_auto_launch_risk: 0.05}]}
+thresholds: {max_auto_launch_risk: 0.2, per: [{effects: [irreversible], max_auto_launch_risk: 0.05}, {agents: [agent-42], effects: [irreversible], max_auto_launch_risk: 5e-2}]}
 approval: {floor: [{operations: [notes/stage], groups: [{role: editor, min: 1}]}], lift: {"policy:large": [cfo], budget_exceeded: [cfo]}}
 caps: {invocations_per_run: 3}
 allow:
