@@ -16,8 +16,8 @@ import (
 // What follows walks every interleaving of those who deal with one invocation: an engine
 // that asks for it, and again after a reset, then perhaps for another action; a guardian
 // that permits it; two workers that claim it with any permit there ever was, send the call,
-// and say how it ended; whoever finds a call abandoned; a clock; and crashes. All of them
-// make the moves of [ledger.Invocation] and no other.
+// and say how it ended; whoever finds a call abandoned, or asks the tool what it did; a
+// clock; and crashes. All of them make the moves of [ledger.Invocation] and no other.
 
 // unit is one step of the clock: calls, permits and what is under way last so long.
 const unit = ledger.CallSkew
@@ -37,9 +37,11 @@ type moves struct {
 	claim  func(i ledger.Invocation, decision string, d time.Duration, now ledger.Time) (ledger.Invocation, error)
 	settle func(i ledger.Invocation, s ledger.Settlement, now ledger.Time) (ledger.Invocation, bool, error)
 	ends   func(s ledger.InvocationState) ledger.TxStatus
+	// verifiable reports that verify may be asked; it is nil for a tool without one.
+	verifiable func(i ledger.Invocation, now ledger.Time) bool
 }
 
-var sound = moves{ledger.Invocation.Course, ledger.Invocation.Allow, ledger.Invocation.Claim, ledger.Invocation.Settle, ledger.InvocationState.Ends}
+var sound = moves{ledger.Invocation.Course, ledger.Invocation.Allow, ledger.Invocation.Claim, ledger.Invocation.Settle, ledger.InvocationState.Ends, nil}
 
 // hand is a worker: what it does, and with which claim.
 type hand struct {
@@ -68,6 +70,8 @@ type scene struct {
 	decided  int
 	// until is the last tick of each permit.
 	until [maxDecisions + 1]int
+	// late reports that the last call used a permit after its time.
+	late bool
 	// arrived is the attempt that the tool has got last.
 	arrived int
 }
@@ -189,6 +193,14 @@ func (s scene) steps(m moves, repeatable bool) (out []scene) {
 	if s.row.State == ledger.Calling && !repeatable {
 		out = s.settled(out, m, ledger.Settlement{Attempt: s.row.Attempt, State: ledger.Unknown, Abandoned: true}, -1)
 	}
+	// The tool's verify tells what the call did.
+	if m.verifiable != nil && s.row.State == ledger.Unknown && !repeatable && m.verifiable(*s.row, s.at()) {
+		e := ledger.Settlement{Attempt: s.row.Attempt, State: ledger.Released}
+		if s.happened[0]+s.happened[1] > 0 {
+			e.State, e.OutputDigest = ledger.Settled, "x"
+		}
+		out = s.settled(out, m, e, -1)
+	}
 	for w := range s.hands {
 		out = s.work(out, m, w)
 	}
@@ -218,6 +230,7 @@ func (s scene) work(out []scene, m moves, w int) []scene {
 			next := s
 			next.row, next.held = &row, true
 			next.claims[d]++
+			next.late = s.now > s.until[d]
 			next.hands[w] = hand{does: "claimed", attempt: row.Attempt, until: s.now + 1}
 			out = append(out, next)
 		}
@@ -286,6 +299,8 @@ var errWrong = errors.New("wrong")
 func (s *scene) wrong(repeatable bool) error {
 	all := s.happened[0] + s.happened[1]
 	switch {
+	case s.late:
+		return fmt.Errorf("%w: a permit was used after its time", errWrong)
 	case !repeatable && all > 1:
 		return fmt.Errorf("%w: the tool was called %d times", errWrong, all)
 	case s.happened[0] > 0 && s.happened[1] > 0:
@@ -316,13 +331,19 @@ func (s *scene) wrong(repeatable bool) error {
 	return nil
 }
 
-// TestProtocol walks all scenes, for tools that may be called again and that may not.
+// TestProtocol walks all scenes, for tools that may be called again, and for those that may
+// not, with verify and without.
 func TestProtocol(t *testing.T) {
 	raced.Skip(t)
-	for _, repeatable := range []bool{false, true} {
-		n, err := walk(sound, repeatable)
+	verified := sound
+	verified.verifiable = ledger.Invocation.Arrived
+	for _, c := range []struct {
+		m          moves
+		repeatable bool
+	}{{sound, false}, {verified, false}, {sound, true}} {
+		n, err := walk(c.m, c.repeatable)
 		require.NoError(t, err)
-		t.Logf("%d states, repeatable %t", n, repeatable)
+		t.Logf("%d states, repeatable %t, verified %t", n, c.repeatable, c.m.verifiable != nil)
 		require.Greater(t, n, 5_000, "the walk goes somewhere")
 	}
 }
@@ -336,6 +357,14 @@ func TestProtocolFaults(t *testing.T) {
 			m.claim = func(i ledger.Invocation, decision string, d time.Duration, now ledger.Time) (ledger.Invocation, error) {
 				if i.State == ledger.Calling {
 					i.Unused, i.PermitUntil = true, now
+				}
+				return i.Claim(decision, d, now)
+			}
+		},
+		"an expired permit is used": func(m *moves) {
+			m.claim = func(i ledger.Invocation, decision string, d time.Duration, now ledger.Time) (ledger.Invocation, error) {
+				if i.Unused {
+					i.PermitUntil = now
 				}
 				return i.Claim(decision, d, now)
 			}
@@ -419,6 +448,9 @@ func TestProtocolFaults(t *testing.T) {
 				}
 				return s.Ends()
 			}
+		},
+		"verify asks too early": func(m *moves) {
+			m.verifiable = func(ledger.Invocation, ledger.Time) bool { return true }
 		},
 		"what was sent and lost is released": func(m *moves) {
 			m.settle = func(i ledger.Invocation, s ledger.Settlement, now ledger.Time) (ledger.Invocation, bool, error) {
