@@ -43,7 +43,7 @@ const bundleText = `
 apiVersion: chimera/v1
 kind: PolicyBundle
 version: "1"
-thresholds: {max_auto_launch_risk: 0.2, per: [{effects: [irreversible], max_auto_launch_risk: 0.05}, {agents: [agent-42], effects: [irreversible], max_auto_launch_risk: 5e-2}]}
+thresholds: {max_auto_launch_risk: 0.2, per: [{effects: [irreversible], max_auto_launch_risk: 0.05}, {agents: [agent-42], effects: [irreversible], max_auto_launch_risk: 5e-2}, {agents: [careful, careless], max_auto_launch_risk: 0.3}, {agents: [careful], max_auto_launch_risk: 0.1}]}
 approval: {floor: [{operations: [notes/stage], groups: [{role: editor, min: 1}]}], lift: {"policy:large": [cfo], budget_exceeded: [cfo]}}
 caps: {invocations_per_run: 3}
 allow:
@@ -93,6 +93,10 @@ func action(change ...func(*guardian.Action)) *guardian.Action {
 		f(a)
 	}
 	return a
+}
+
+func agent(id string) func(*guardian.Action) {
+	return func(a *guardian.Action) { a.Agent = id }
 }
 
 func inputs(text string) func(*guardian.Action) {
@@ -236,7 +240,7 @@ func TestDecide(t *testing.T) {
 		{"over budget, and lifted", action(), facts(budget(guardian.Exceeded, ""), approved("budget_exceeded")), "APPROVE human_approved"},
 		{"over budget, and lifted, and a hard rule", action(inputs(`{"amount_minor": 500001, "to": "x"}`)), facts(budget(guardian.Exceeded, ""), approved("budget_exceeded", "policy:cap")), "REJECT policy:cap"},
 		{"a risk that nobody may lift", action(), facts(risk("0.051"), approved("causal_risk")), "ESCALATE causal_risk"},
-		{"not this agent", action(func(a *guardian.Action) { a.Agent = "other" }), facts(), "REJECT not_allowed"},
+		{"not this agent", action(agent("other")), facts(), "REJECT not_allowed"},
 		{"tainted", action(tainted), facts(), "REJECT tainted"},
 		{"tainted and approved", action(tainted), facts(asked, approved()), "APPROVE human_approved"},
 		{"tainted, and people are asked", action(tainted), facts(asked), "ESCALATE approval_needed"},
@@ -251,6 +255,10 @@ func TestDecide(t *testing.T) {
 		{"risk at the threshold", action(), facts(risk("5e-2")), "APPROVE policy_clear"},
 		{"the general threshold", action(write), facts(risk("0.2")), "APPROVE policy_clear"},
 		{"above the general threshold", action(write), facts(risk("0.20000000000000000001")), "ESCALATE causal_risk"},
+		{"an agent's threshold", action(write, agent("careless")), facts(risk("0.3")), "APPROVE policy_clear"},
+		{"above an agent's threshold", action(write, agent("careless")), facts(risk("0.31")), "ESCALATE causal_risk"},
+		{"the least of an agent's thresholds", action(write, agent("careful")), facts(risk("0.1")), "APPROVE policy_clear"},
+		{"above the least of them", action(write, agent("careful")), facts(risk("0.11")), "ESCALATE causal_risk"},
 		{"no model", action(), facts(unmodelled), "ESCALATE causal_risk"},
 		{"no model, and none needed", action(write), facts(unmodelled), "APPROVE policy_clear"},
 		{"a risk of NaN", action(), facts(risk("NaN")), "REJECT simulation_error"},
@@ -272,6 +280,24 @@ func TestDecide(t *testing.T) {
 			require.Equal(t, c.want, string(r.Decision)+" "+r.Reason, string(raw))
 			require.Equal(t, r.Decision == guardian.Approve, len(r.Objections) == 0)
 			require.Equal(t, r.Reason == guardian.HumanApproved, len(r.Lifted) > 0 && r.Decision == guardian.Approve)
+		})
+	}
+}
+
+// TestRulesEnd: a rule that takes too many steps rejects, also if it is soft and people have
+// approved.
+func TestRulesEnd(t *testing.T) {
+	endless := strings.ReplaceAll("?.all(a, ?.all(b, ?.all(c, ?.all(d, ?.all(e, ?.all(f, action.inputs.size > 0))))))", "?", "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]")
+	for name, rule := range map[string]string{
+		"a hard rule": "type: hard, require: '" + endless + "'",
+		"a soft rule": "type: soft, require: '" + endless + "'",
+		"a match":     "type: soft, match: '" + endless + "', require: 'true'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := gate(t, bundleText+"  - {id: endless, operations: [notes/stage], "+rule+"}\n")
+			r := g.Decide(action(stage), nil, facts(approved()))
+			require.Equal(t, "REJECT policy:endless", string(r.Decision)+" "+r.Reason)
+			require.Contains(t, r.Objections[0].Detail, "more than 2000000 steps")
 		})
 	}
 }
@@ -298,7 +324,7 @@ func TestAttended(t *testing.T) {
 		{"nobody is asked, with a hold", g, action(), facts(budget(guardian.Held, "h")), "REJECT no_approval", true},
 		{"the bundle lets it go", gate(t, bundleText), action(), facts(), "APPROVE policy_clear", false},
 		{"the bundle lets another agent's go", another, action(), facts(), "REJECT no_approval", true},
-		{"the bundle lets that agent's go", another, action(func(a *guardian.Action) { a.Agent = "agent-7" }), facts(), "APPROVE policy_clear", false},
+		{"the bundle lets that agent's go", another, action(agent("agent-7")), facts(), "APPROVE policy_clear", false},
 		{"the plan asks", g, action(), facts(asked), "ESCALATE approval_needed", true},
 		{"the plan asks, and people have approved", g, action(), facts(asked, approved()), "APPROVE human_approved", true},
 		{"the floor asks", floored, action(), facts(), "ESCALATE approval_needed", true},
@@ -308,7 +334,7 @@ func TestAttended(t *testing.T) {
 		{"a lift, and people have lifted", g, action(large), facts(approved("policy:large")), "APPROVE human_approved", true},
 		{"people have lifted what is objected no more", g, action(), facts(budget(guardian.Held, "h"), approved("budget_exceeded")), "APPROVE policy_clear", true},
 		{"what escalates, and nobody may lift", g, action(), facts(risk("0.9")), "ESCALATE causal_risk", true},
-		{"not allowed", g, action(func(a *guardian.Action) { a.Agent = "other" }), facts(), "REJECT not_allowed", true},
+		{"not allowed", g, action(agent("other")), facts(), "REJECT not_allowed", true},
 		{"what can be undone", g, action(write), facts(unmodelled), "APPROVE policy_clear", false},
 		{"what could be undone, but for the plan", g, action(write, func(a *guardian.Action) { a.Effect = plan.Irreversible }), facts(unmodelled), "REJECT not_allowed", true},
 	} {
@@ -339,7 +365,7 @@ func first(g *guardian.Gate, _ diag.Diagnostics) *guardian.Gate { return g }
 // TestAllStepsAreRecorded: the first objection decides, and the record has them all.
 func TestAllStepsAreRecorded(t *testing.T) {
 	g := gate(t, bundleText)
-	r := g.Decide(action(inputs(`{"amount_minor": 900000, "to": "x"}`), func(a *guardian.Action) { a.Agent = "other" }), nil, facts(budget(guardian.Exceeded, ""), risk("0.9")))
+	r := g.Decide(action(inputs(`{"amount_minor": 900000, "to": "x"}`), agent("other")), nil, facts(budget(guardian.Exceeded, ""), risk("0.9")))
 	var reasons []string
 	for _, o := range r.Objections {
 		reasons = append(reasons, o.Reason)
