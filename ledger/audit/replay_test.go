@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,8 +28,9 @@ func (w *world) keep(t testing.TB, rules json.RawMessage) string {
 	return d.Digest
 }
 
-// decided has a guardian decide on an action, and say what alter makes of that.
-func (w *world) decided(t testing.TB, gate *guardian.Gate, id, line string, keep bool, alter func(*ledger.Ruling, *guardian.Evidence)) {
+// decided has a guardian decide on an action, in a run that is about somebody unless the
+// subject is "", and say what alter makes of that.
+func (w *world) decided(t testing.TB, gate *guardian.Gate, id, line, subject string, keep bool, alter func(*ledger.Ruling, *guardian.Evidence)) {
 	t.Helper()
 	rules, err := gate.Rules("book/write")
 	require.NoError(t, err)
@@ -36,7 +38,7 @@ func (w *world) decided(t testing.TB, gate *guardian.Gate, id, line string, keep
 		w.keep(t, rules.Policy)
 		w.keep(t, rules.Operation)
 	}
-	r := ledger.Run{Workflow: "decided " + id, Root: "r", Origin: "r", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil), Agent: "agent-42"}
+	r := ledger.Run{Workflow: "decided " + id, Root: "r", Origin: "r", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil), Subject: subject, Agent: "agent-42"}
 	require.NoError(t, w.store.OpenRun(t.Context(), r))
 	action := &guardian.Action{
 		Agent: "agent-42", Plan: r.PlanDigest, Node: "n", Operation: "book/write", Effect: plan.Committing, Inputs: json.RawMessage(`{"line":"` + line + `"}`),
@@ -64,9 +66,9 @@ func (w *world) decided(t testing.TB, gate *guardian.Gate, id, line string, keep
 	require.NoError(t, err)
 }
 
-// TestDecisionsAreReplayed: whoever has an export makes each decision again by the rules
-// and the evidence in it, and finds one that says something else.
-func TestDecisionsAreReplayed(t *testing.T) {
+// shortLines is the gate of a bundle by which lines in a book are short.
+func shortLines(t testing.TB) *guardian.Gate {
+	t.Helper()
 	schema := json.RawMessage(`{"type":"object","properties":{"line":{"type":"string"}},"required":["line"]}`)
 	operations := &catalog.Catalog{Templates: []catalog.Template{
 		{ProviderType: plan.Skill, Provider: "book", Operation: "write", Mode: plan.Deter, Effect: plan.Committing, InputSchema: schema},
@@ -79,13 +81,22 @@ func TestDecisionsAreReplayed(t *testing.T) {
 	}}
 	gate, ds := guardian.New(bundle, operations)
 	require.NotNil(t, gate, "%v", ds)
-	reject := func(*ledger.Ruling, *guardian.Evidence) {}
+	return gate
+}
+
+// honest leaves a decision as it is.
+func honest(*ledger.Ruling, *guardian.Evidence) {}
+
+// TestDecisionsAreReplayed: whoever has an export makes each decision again by the rules
+// and the evidence in it, and finds one that says something else.
+func TestDecisionsAreReplayed(t *testing.T) {
+	gate := shortLines(t)
 	for name, c := range map[string]struct {
 		lost  bool
 		alter func(*ledger.Ruling, *guardian.Evidence)
 		want  string
 	}{
-		"honest":       {alter: reject},
+		"honest":       {alter: honest},
 		"another word": {alter: func(r *ledger.Ruling, _ *guardian.Evidence) { r.Decision.Reason = "budget_exceeded" }, want: "is not that of its own record"},
 		"another line": {alter: func(_ *ledger.Ruling, e *guardian.Evidence) {
 			a := *e.Action
@@ -94,12 +105,12 @@ func TestDecisionsAreReplayed(t *testing.T) {
 		}, want: "by its rules and its evidence it is APPROVE, policy_clear"},
 		"another time":  {alter: func(_ *ledger.Ruling, e *guardian.Evidence) { e.Calls = 99 }, want: "by its rules and its evidence it is REJECT, policy:short"},
 		"another rule":  {alter: func(_ *ledger.Ruling, e *guardian.Evidence) { e.Policy = plan.DigestOf(nil) }, want: "does not have the rules of the decision"},
-		"no rules kept": {lost: true, alter: reject, want: "does not have the rules of the decision"},
+		"no rules kept": {lost: true, alter: honest, want: "does not have the rules of the decision"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			before := w.exported(t)
-			w.decided(t, gate, "1", "too long", !c.lost, c.alter)
+			w.decided(t, gate, "1", "too long", "", !c.lost, c.alter)
 			r := w.exported(t)
 			require.Equal(t, before.NotReplayable, r.NotReplayable, "those of the story have no rules")
 			if c.want == "" {
@@ -114,6 +125,36 @@ func TestDecisionsAreReplayed(t *testing.T) {
 			require.Contains(t, r.Problems[0].Message, c.want)
 		})
 	}
+}
+
+// TestNotReplayable: decisions whose evidence is sealed, erased or pruned are counted, and are
+// no problem.
+func TestNotReplayable(t *testing.T) {
+	w, gate := newWorld(t), shortLines(t)
+	story := w.exported(t).NotReplayable
+	expect := func(replayed, not int64) {
+		t.Helper()
+		r := w.exported(t)
+		require.True(t, r.OK, "%v", r.Problems)
+		require.Equal(t, replayed, r.Replayed)
+		require.Equal(t, story+not, r.NotReplayable)
+	}
+	w.decided(t, gate, "1", "too long", "", true, honest)
+	w.decided(t, gate, "2", "too long", "", true, honest)
+	w.decided(t, gate, "3", "too long", "erika", true, honest)
+	expect(2, 1)
+	require.NoError(t, w.store.EraseSubject(t.Context(), "erika", "asked"))
+	expect(2, 1)
+	prune := func() {
+		_, err := w.store.Prune(t.Context(), ledger.Evidence, time.Now().Add(time.Hour), "old")
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.store.PlaceLegalHold(t.Context(), ledger.RunChain("decided 2", "r"), "case"))
+	prune()
+	expect(1, 2)
+	require.NoError(t, w.store.LiftLegalHold(t.Context(), ledger.RunChain("decided 2", "r"), "over"))
+	prune()
+	expect(0, 3)
 }
 
 // exported exports the log, and verifies that.
