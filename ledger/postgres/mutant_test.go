@@ -48,6 +48,8 @@ var mutations = []mutant.Mutation{
 	{Name: "outputs go while a run is open", Replace: [][2]string{{"runs.closed_at IS NULL OR runs.closed_at >= $1", "runs.closed_at >= $1"}}, Tests: "outputs"},
 	{Name: "calls of open runs are abandoned", Replace: [][2]string{{"AND runs.state = 'running') ORDER BY call_not_after", "AND runs.state = 'no') ORDER BY call_not_after"}}, Tests: "holds"},
 	{Name: "prob nodes of a run cost what they like", Replace: [][2]string{{"WHERE origin = $1 AND prob AND currency", "WHERE origin = $1 || 'no' AND prob AND currency"}}, Tests: "calls"},
+	{Name: "a run that is reset counts its calls anew", Replace: [][2]string{{"FROM invocations WHERE origin = $1 AND id", "FROM invocations WHERE chain LIKE '%/' || $1 AND id"}}, Tests: "origins"},
+	{Name: "prob nodes of a run that is reset cost anew", Replace: [][2]string{{"WHERE origin = $1 AND prob AND currency", "WHERE root = $1 AND prob AND currency"}}, Tests: "origins"},
 	{Name: "holds of open runs are posted", Replace: [][2]string{{"runs.origin = holds.origin AND runs.state = 'running'", "runs.origin = holds.origin AND runs.state = 'no'"}}, Tests: "calls"},
 	{Name: "an end is put over another", Replace: [][2]string{{"SELECT doc, value, subject_key FROM runs", `SELECT replace(doc, '"state":"succeeded"', '"state":"running"'), value, subject_key FROM runs`}}, Tests: "ends|values"},
 	{Name: "values outlive whom they are about", Replace: [][2]string{{"SET doc = $3, value = NULL", "SET doc = $3"}}, Tests: "values"},

@@ -30,6 +30,8 @@ var mutations = []mutant.Mutation{
 	{Name: "indexes have gaps", Replace: [][2]string{{"INSERT INTO log_index (place, serial) SELECT ?, serial", "INSERT INTO log_index (place, serial) SELECT ? * 2, serial"}}, Tests: "tiles"},
 	{Name: "entries are placed against their order", Replace: [][2]string{{"ORDER BY serial LIMIT", "ORDER BY serial DESC LIMIT"}}, Tests: "places|tiles"},
 	{Name: "prob nodes of a run cost what they like", Replace: [][2]string{{"WHERE origin = ? AND prob AND currency", "WHERE origin = ? || 'no' AND prob AND currency"}}, Tests: "calls"},
+	{Name: "a run that is reset counts its calls anew", Replace: [][2]string{{"FROM invocations WHERE origin = ? AND id", "FROM invocations WHERE chain LIKE '%/' || ? AND id"}}, Tests: "origins"},
+	{Name: "prob nodes of a run that is reset cost anew", Replace: [][2]string{{"WHERE origin = ? AND prob AND currency", "WHERE root = ? AND prob AND currency"}}, Tests: "origins"},
 	{Name: "holds of open runs are posted", Replace: [][2]string{{"runs.origin = holds.origin AND runs.state = 'running'", "runs.origin = holds.origin AND runs.state = 'no'"}}, Tests: "calls"},
 	{Name: "an end is put over another", Replace: [][2]string{{"SELECT doc, value, subject_key FROM runs", `SELECT replace(doc, '"state":"succeeded"', '"state":"running"'), value, subject_key FROM runs`}}, Tests: "ends|values"},
 	{Name: "values outlive whom they are about", Replace: [][2]string{{"SET doc = ?, value = NULL", "SET doc = ?"}}, Tests: "values"},
