@@ -158,7 +158,7 @@ func (a *Acting) licensed(ctx context.Context, e *effect, call *contract.Call, a
 	about := slices.ContainsFunc(r.Actions, func(x approval.Action) bool { return x.Invocation == e.id && x.Action == salted })
 	var u *ledger.Invocation
 	if !about {
-		if u, err = a.undone(ctx, judge, e, call); err != nil {
+		if u, err = a.undoneBy(ctx, judge, e, call); err != nil {
 			return err
 		}
 		about = u != nil && undoes(r, u, e)

@@ -18,10 +18,10 @@ import (
 // arguments that follow from the call of u and from what it has answered, and people have
 // approved u knowing that.
 
-// undone returns the invocation that an effect undoes, if by the plan an approval of that
+// undoneBy returns the invocation that an effect undoes, if by the plan an approval of that
 // counts for e, too, if it has happened or may have, and if the call is the one that follows
 // from what the ledger has of it. Otherwise it returns nil.
-func (a *Acting) undone(ctx context.Context, judge Judge, e *effect, call *contract.Call) (*ledger.Invocation, error) {
+func (a *Acting) undoneBy(ctx context.Context, judge Judge, e *effect, call *contract.Call) (*ledger.Invocation, error) {
 	p := e.node.plan
 	if !p.Covered(e.node.index) {
 		return nil, nil
@@ -151,7 +151,7 @@ func (g *Guardian) approvedWith(ctx context.Context, judge Judge, e *effect, cal
 	if len(asked.Groups) == 0 {
 		return nil, nil
 	}
-	u, err := g.undone(ctx, judge, e, call)
+	u, err := g.undoneBy(ctx, judge, e, call)
 	if err != nil || u == nil {
 		return nil, err
 	}

@@ -98,6 +98,11 @@ func (f *Effects) act(ctx, store context.Context, e *effect, call *contract.Call
 	if err := f.licensed(store, e, call, p.Issued.Time()); err != nil {
 		return contract.Outcome{}, err
 	}
+	if undone, err := f.wasUndone(store, e, call); err != nil {
+		return contract.Outcome{}, err
+	} else if undone {
+		return contract.Outcome{}, f.unknown(nil)
+	}
 	token := rand.Text()
 	lasts := time.Duration(e.node.spec.TimeoutMS)*time.Millisecond + 2*overtime
 	begin := time.Now()
@@ -239,13 +244,16 @@ func (f *Effects) recall(ctx, store context.Context, e *effect, call *contract.C
 			return contract.Outcome{}, refusal(err)
 		}
 	}
+	undone := false
+	if i.State.Undoable() {
+		if undone, err = f.wasUndone(store, e, call); err != nil {
+			return contract.Outcome{}, err
+		}
+	}
 	switch i.State {
 	case ledger.Settled:
 	case ledger.Unknown:
-		undone, err := f.undone(store, &i)
 		switch {
-		case err != nil:
-			return contract.Outcome{}, err
 		case undone:
 			return contract.Outcome{}, f.unknown(nil)
 		case call.Stated != nil:
@@ -267,6 +275,9 @@ func (f *Effects) recall(ctx, store context.Context, e *effect, call *contract.C
 	}
 	if record.Error != nil {
 		return contract.Outcome{}, &contract.Error{Kind: record.Error.Kind, Message: record.Error.Message, Details: record.Error.Details}
+	}
+	if undone {
+		return contract.Outcome{}, contract.Errorf(contract.Conflict, "the effect has happened, and was undone since")
 	}
 	output, err := e.node.check(e.node.output, record.Output, contract.InvalidOutput, "the output of "+e.node.spec.ID)
 	if err != nil {

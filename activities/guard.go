@@ -153,6 +153,9 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 	if err != nil {
 		return err
 	}
+	if undone, err := g.wasUndone(ctx, e, call); err != nil || undone {
+		return err // the role effects says what became of it
+	}
 	by, err := g.signer(e.state)
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"chimera.ai/engine/contract"
@@ -38,7 +37,7 @@ func (f *Effects) undo(ctx, store context.Context, call *contract.Call) (contrac
 		return out, err
 	}
 	if call.Undo == contract.UndoVerify {
-		if e.verify() == nil {
+		if c := e.node.spec.Commit; c == nil || c.Verify == nil {
 			out.Held[0] = true
 			return out, nil
 		}
@@ -59,16 +58,16 @@ func (f *Effects) undo(ctx, store context.Context, call *contract.Call) (contrac
 	}
 	switch i.State {
 	case ledger.Permitted:
-		if i.Unused && time.Now().Before(i.PermitUntil.Time().Add(ledger.CallSkew)) {
-			return out, contract.Errorf(contract.WorkerLost, "its permit may be used until %s", i.PermitUntil)
-		}
-		return out, nil
+		return out, unusable(&i)
 	case ledger.Released:
 		return out, nil
 	case ledger.Calling:
 		return out, contract.Errorf(contract.WorkerLost, "the effect is %s by another call", i.State)
 	case ledger.Unknown:
-		// Undone before it arrives, it would stand after all.
+		// Undone before it arrives, or is called again, it would stand after all.
+		if err := unusable(&i); err != nil {
+			return out, err
+		}
 		if err := arrived(ctx, &i); err != nil {
 			return out, err
 		}
@@ -88,26 +87,37 @@ func (f *Effects) undo(ctx, store context.Context, call *contract.Call) (contrac
 	return out, nil
 }
 
-// undone reports whether an effect was called that undoes another. Then nobody can see any more
-// whether that one happened, and it is not called again, as what undoes it would not be.
-func (f *Effects) undone(store context.Context, i *ledger.Invocation) (bool, error) {
-	d, err := f.Ledger.Decision(store, i.DecisionID)
-	if err != nil {
-		return false, refusal(err)
-	}
-	if d.Compensation == nil {
-		return false, nil
-	}
-	for _, id := range slices.Concat(d.Compensation.By, d.Compensation.WithOutput) {
-		by, err := persist(store, func() (ledger.Invocation, error) { return f.Store.Invocation(store, id) })
-		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-			return false, refusal(err)
+// wasUndone reports whether something was called, or may have been, that undoes an effect. Then
+// nobody can see any more whether that one happened, and if it did, it no longer stands; it is
+// not called again, as what undoes it would not be.
+func (a *Acting) wasUndone(ctx context.Context, e *effect, call *contract.Call) (bool, error) {
+	for i := range e.node.plan.Nodes {
+		n := &e.node.plan.Nodes[i]
+		if n.Undoes != e.node.index || !n.Effect.Acts() {
+			continue
 		}
-		if err == nil && (by.State == ledger.Calling || by.State.Undoable()) {
+		by, err := persist(ctx, func() (ledger.Invocation, error) { return a.Ledger.Invocation(ctx, a.invocation(e.state, call, n)) })
+		switch {
+		case errors.Is(err, ledger.ErrNotFound):
+		case err != nil:
+			return false, refusal(err)
+		case by.State == ledger.Calling || by.State.Undoable():
 			return true, nil
+		case by.State == ledger.Permitted:
+			if err := unusable(&by); err != nil {
+				return false, err
+			}
 		}
 	}
 	return false, nil
+}
+
+// unusable returns an error if the permit of an effect may still be used.
+func unusable(i *ledger.Invocation) error {
+	if i.Unused && time.Now().Before(i.PermitUntil.Time().Add(ledger.CallSkew)) {
+		return contract.Errorf(contract.WorkerLost, "its permit may be used until %s", i.PermitUntil)
+	}
+	return nil
 }
 
 // inputs are the arguments of an effect, by the evidence of the decision about it.

@@ -12,8 +12,8 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// verify is how the effect is verified, or nil. A call that may be repeated is repeated
-// instead.
+// verify is how it is found out what a call of the effect did, or nil. A call that may be
+// repeated is repeated instead.
 func (e *effect) verify() *plan.Verify {
 	if c := e.node.spec.Commit; c != nil && !repeatable(e.node.spec) {
 		return c.Verify
@@ -80,10 +80,10 @@ func (f *Effects) keep(store context.Context, e *effect, output any, how string,
 	return err
 }
 
-// verified calls the node that verifies an effect. output is what the effect returned, if
+// verified calls the node that verifies an effect, which has one. output is what the effect returned, if
 // it happened.
 func (f *Effects) verified(ctx, store context.Context, e *effect, call *contract.Call) (executed bool, output any, err error) {
-	v := e.verify()
+	v := e.node.spec.Commit.Verify
 	by, err := find(store, f.Plans, call.Plan, v.Node)
 	if err != nil {
 		return false, nil, err

@@ -47,7 +47,10 @@ write) echo "write $line" >> "$LINES_FILE"
 	*hangs*) sleep 60 ;;
 	esac
 	echo '{"page":7}' ;;
-erase) case $line in *ink*) echo '{"kind":"tool_error","message":"it does not go away"}'; exit 1 ;; esac
+erase) case $line in
+	*ink*) echo '{"kind":"tool_error","message":"it does not go away"}'; exit 1 ;;
+	*wax*) echo '{}'; exit ;;
+	esac
 	echo "erase $in" >> "$LINES_FILE"; echo '{}' ;;
 look) if [ "$(grep -c "write $line\$" "$LINES_FILE")" -gt "$(grep -c "erase .*\"$line\"" "$LINES_FILE")" ]; then echo '{"there":true}'; else echo '{"there":false}'; fi ;;
 esac`
@@ -84,6 +87,8 @@ func TestSagas(t *testing.T) {
 			[]string{"write a", "write b", `erase {"line":"b"}`, `erase {"line":"a","page":7}`}},
 		"the first does not go away": {"ink", "c", contract.ToolError, []string{"second"}, []string{"first"},
 			[]string{"write ink", "write c", `erase {"line":"c"}`}},
+		"the first only seems to go away": {"wax", "h", contract.ToolError, []string{"second"}, []string{"first"},
+			[]string{"write wax", "write h", `erase {"line":"h"}`}},
 		"the first fails, and its page is not known": {"tears", "g", contract.ToolError, []string{"first"}, []string{},
 			[]string{"write tears", `erase {"line":"tears"}`}},
 		"the second fails": {"d", "tears", contract.ToolError, []string{"second", "first"}, []string{},
@@ -104,14 +109,60 @@ func TestSagas(t *testing.T) {
 			continue
 		}
 		before := len(a.written(t))
-		for _, e := range events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED) {
+		for i, e := range events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED) {
 			again := a.reset(t, run, e.GetEventId())
 			f := failureOf(t, stage.Await(t, a.h.Client(), again, nil))
-			require.Equal(t, c.done, f.Compensated)
+			if i == 0 {
+				require.Equal(t, contract.Conflict, f.Kind, "what was undone is not there: %s", f.Message)
+			}
+			if f.Kind == contract.Conflict {
+				require.Contains(t, f.Message, "was undone since")
+				require.Contains(t, f.Compensated, f.Node)
+				require.Empty(t, f.NotCompensated)
+			} else {
+				require.Equal(t, c.done, f.Compensated)
+			}
 			a.replays(t, again)
 		}
 		require.Len(t, a.written(t), before, "a reset undoes nothing twice")
 	}
+}
+
+// TestKeyedSagas: an operation that takes an idempotency key may be called again, but not once
+// its effect was undone; and whether it was, verify says, however many nodes undo it.
+func TestKeyedSagas(t *testing.T) {
+	stage.Parallel(t)
+	const write = "operation: write, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 0},\n     input_schema: {type: object, properties: {line: {type: string}"
+	require.Contains(t, sagaCatalog, write)
+	keyed := strings.Replace(sagaCatalog, write, strings.Replace(write, "mode: deter,", "mode: deter, idempotency_port: key,", 1)+", key: {type: string}", 1)
+	a := actBy(t, "book", pages, keyed, sagaPolicy)
+	digest := a.publish(t, `{apiVersion: chimera/v1, kind: Plan, name: keyed, version: "1", agent: tester, allow: [pure, committing],
+  input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object},
+  nodes: [
+    {id: first, template: book/write, timeout_ms: 1500, commit_policy: {verify: {node: looked, with: {line: "${args.line}"}, executed: "output.there", output: {page: 7}}}},
+    {id: looked, template: book/look}, {id: between, template: engine/pass, input_schema: &line {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: *line},
+    {id: back, template: book/erase, commit_policy: {rollback: {none: "gone"}}}, `+fails+`],
+  edges: [$input.line -> first.line, first -> last, between.line -> back.line,
+    {from_node: first, from_port: $compensate, to_node: between, to_port: line, edge_type: error, required: true, transform: "${args.line}"}]}`)
+	f := failureOf(t, stage.Await(t, a.h.Client(), a.start(t, "wax", digest, `{"line":"wax"}`), nil))
+	require.Equal(t, contract.ToolError, f.Kind, f.Message)
+	require.Equal(t, []string{"first"}, f.NotCompensated)
+	run := a.start(t, "hangs", digest, `{"line":"hangs"}`)
+	f = failureOf(t, stage.Await(t, a.h.Client(), run, nil))
+	require.Equal(t, contract.Timeout, f.Kind, f.Message)
+	require.Equal(t, []string{"first"}, f.Compensated)
+	lines := a.written(t)
+	require.Equal(t, []string{"write wax", "write hangs", `erase {"line":"hangs"}`}, lines)
+	for i, e := range events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED) {
+		again := a.reset(t, run, e.GetEventId())
+		f := failureOf(t, stage.Await(t, a.h.Client(), again, nil))
+		if i == 0 {
+			require.Equal(t, contract.OutcomeUnknown, f.Kind, f.Message)
+		}
+		require.Equal(t, []string{"first"}, f.Compensated)
+		a.replays(t, again)
+	}
+	require.Equal(t, lines, a.written(t), "it is not called again")
 }
 
 // TestSagasAreSteady: a run that is cancelled, or whose deadline passes, is undone, too,

@@ -18,15 +18,17 @@ var sagaWalks = []bounds{
 	{inOrder: true, losses: 1, continuing: true},
 	{inOrder: true, verified: true, losses: 1, continuing: true},
 	{inOrder: true, losses: 0, resets: true},
+	{inOrder: true, keyed: true, losses: 0, continuing: true},
 	{inOrder: true, handling: true, losses: 1, continuing: true},
 	{handling: true, losses: 0, continuing: true},
 	{inOrder: true, handling: true, verified: true, losses: 0, continuing: true},
 }
 
-// manySagas are those of make explore besides. The first is the smallest in which what was
+// manySagas are those of make explore besides. The first two are the smallest in which what was
 // undone may be called again.
 var manySagas = []bounds{
 	{inOrder: true, handling: true, verified: true, losses: 0, resets: true},
+	{inOrder: true, keyed: true, losses: 1, continuing: true},
 	{losses: 1, verified: true, continuing: true},
 	{inOrder: true, losses: 2, verified: true, continuing: true},
 	{inOrder: true, losses: 0, resets: true, continuing: true},
@@ -130,7 +132,25 @@ func TestSagaProtocolFaults(t *testing.T) {
 			}
 		},
 		"what was undone is found not to have happened": func(m *sagaMoves) {
-			m.undone = func(*saga, int) bool { return false }
+			m.undone = func(*saga, int) (undone, wait bool) { return false, false }
+		},
+		"what was undone counts as done": func(m *sagaMoves) {
+			m.undone = func(s *saga, i int) (undone, wait bool) {
+				undone, wait = undoneBefore(s, i)
+				return undone && s.calls[i].row.invocation().State != ledger.Settled, wait
+			}
+		},
+		"what was undone is called again": func(m *sagaMoves) {
+			m.undone = func(s *saga, i int) (undone, wait bool) {
+				undone, wait = undoneBefore(s, i)
+				return undone && s.calls[i].row.invocation().State == ledger.Settled, wait
+			}
+		},
+		"what may be called again is undone": func(m *sagaMoves) {
+			m.ask = func(i ledger.Invocation, now ledger.Time) (stands, known, wait bool) {
+				stands, known, wait = asksLedger(i, now)
+				return stands, known, wait && i.State != ledger.Unknown
+			}
 		},
 		"a run that continues forgets what it undoes meanwhile": func(m *sagaMoves) {
 			m.carried = func(c *contract.Carried) {
@@ -174,7 +194,7 @@ func TestSagaProtocolFaults(t *testing.T) {
 			m := soundSaga
 			fault(&m)
 			var err error
-			for _, b := range append(slices.Clone(sagaWalks), manySagas[0]) {
+			for _, b := range slices.Concat(sagaWalks, manySagas[:2]) {
 				if _, err = walkSagas(m, b); err != nil {
 					break
 				}

@@ -105,7 +105,7 @@ type sagaMoves struct {
 	carried   func(c *contract.Carried)
 	ends      func(now, next contract.RunState) contract.RunState
 
-	undone func(s *saga, i int) bool
+	undone func(s *saga, i int) (undone, wait bool)
 	ask    func(i ledger.Invocation, now ledger.Time) (stands, known, wait bool)
 	verify func(stands bool) bool
 	course func(i ledger.Invocation, action string, now ledger.Time) (ledger.Course, error)
@@ -132,20 +132,28 @@ var soundSaga = sagaMoves{
 	settle: ledger.Invocation.Settle,
 }
 
-// undoneBefore reports whether what undoes an effect was called, as the role effects asks before
-// it finds out whether the effect has happened.
-func undoneBefore(s *saga, i int) bool {
-	called := func(by int) bool {
-		row := s.calls[by].row.invocation()
-		return row.State == ledger.Calling || row.State.Undoable()
-	}
+// undoneBefore reports whether what undoes an effect was called, or may be, as both roles ask
+// before the effect is called, or they say what an earlier call did.
+func undoneBefore(s *saga, i int) (undone, wait bool) {
+	var by []int
 	switch i {
 	case first:
-		return called(undoesFirst)
+		by = []int{undoesFirst}
 	case second:
-		return called(preparesSecond) || called(undoesSecond)
+		by = []int{preparesSecond, undoesSecond}
 	}
-	return false
+	for _, at := range by {
+		c := &s.calls[at]
+		row := c.row.invocation()
+		undone = undone || row.State == ledger.Calling || row.State.Undoable()
+		wait = wait || row.State == ledger.Permitted && usable(row, c.now())
+	}
+	return undone, wait && !undone
+}
+
+// usable reports whether the permit of an invocation may still be used.
+func usable(i ledger.Invocation, now ledger.Time) bool {
+	return i.Unused && !now.Time().After(i.PermitUntil.Time())
 }
 
 // asksLedger says by an invocation whether its effect stands, as the role effects does once no
@@ -153,11 +161,11 @@ func undoneBefore(s *saga, i int) bool {
 func asksLedger(i ledger.Invocation, now ledger.Time) (stands, known, wait bool) {
 	switch i.State {
 	case ledger.Permitted:
-		return false, false, i.Unused && !now.Time().After(i.PermitUntil.Time())
+		return false, false, usable(i, now)
 	case ledger.Calling:
 		return false, false, true
 	case ledger.Settled, ledger.Unknown:
-		return true, i.State == ledger.Settled, false
+		return true, i.State == ledger.Settled, i.State == ledger.Unknown && usable(i, now)
 	case ledger.Released:
 	}
 	return false, false, false

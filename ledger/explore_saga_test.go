@@ -21,6 +21,7 @@ type working byte
 
 const (
 	works    working = iota + 1 // it has a permit
+	looked                      // and the effect was not undone before
 	claims                      // the call is about to be sent
 	executed                    // the tool has done it
 	refused                     // the tool has refused it: nothing has happened
@@ -58,8 +59,10 @@ type saga struct {
 }
 
 // bounds is how far a walk goes. With handling, a node handles that nobody knows what second did.
+// Keyed operations take an idempotency key.
 type bounds struct {
 	inOrder, verified  bool
+	keyed              bool
 	handling           bool
 	losses             int8
 	resets, continuing bool
@@ -104,17 +107,17 @@ func (s *saga) tidy() {
 		}
 		for k := range c.workers {
 			x := &c.workers[k]
-			if x.does == works {
+			if x.does == works || x.does == looked {
 				x.decision = 1 + is(x.decision == c.row.decision)
 			} else if x.does != 0 {
 				x.attempt = 1 + is(x.attempt == c.row.attempt)
 			}
 		}
-		c.row.decision, c.row.ends, c.row.doubted = 2, -1, false
+		c.row.decision, c.row.ends = 2, -1
 		if c.row.attempt > 0 {
 			c.row.attempt, c.row.ends = 2, 0
 		}
-		c.expired = c.expired && c.row.state == 1 && c.row.unused
+		c.expired = c.expired && c.row.unused
 	}
 }
 
@@ -150,7 +153,7 @@ func (w *sagas) steps(s saga) []saga {
 			w.settle(&next.calls[i], ledger.Settlement{Attempt: int(s.calls[i].row.attempt), State: ledger.Unknown, Abandoned: true})
 			w.out = append(w.out, next)
 		}
-		if c := s.calls[i]; c.row.state == 1 && c.row.unused && !c.expired {
+		if c := s.calls[i]; c.row.unused && !c.expired {
 			next := s
 			next.calls[i].expired = true
 			w.out = append(w.out, next)
@@ -186,12 +189,19 @@ func (w *sagas) steps(s saga) []saga {
 	return w.out
 }
 
+// row is the invocation of a call.
+func (w *sagas) row(c *tasked) ledger.Invocation {
+	i := c.row.invocation()
+	i.Repeatable = w.keyed
+	return i
+}
+
 // settle ends a call in the row, if it may.
 func (w *sagas) settle(c *tasked, e ledger.Settlement) {
 	if e.State == ledger.Settled {
 		e.OutputDigest = "x"
 	}
-	if row, changed, err := w.m.settle(c.row.invocation(), e, c.now()); err == nil && changed {
+	if row, changed, err := w.m.settle(w.row(c), e, c.now()); err == nil && changed {
 		c.row = factOf(row)
 	}
 }
@@ -207,14 +217,21 @@ func (w *sagas) truth(s *saga, i int) bool {
 // decide is a guardian that is asked about a call.
 func (w *sagas) decide(s saga, i int) {
 	c := &s.calls[i]
-	row := c.row.invocation()
+	row := w.row(c)
+	switch undone, wait := w.m.undone(&s, i); {
+	case wait:
+		return
+	case undone:
+		w.recall(s, i)
+		return
+	}
 	course, err := w.m.course(row, actionName(1), c.now())
 	if err != nil {
 		return
 	}
 	switch course {
 	case ledger.Decide:
-		p := ledger.Permission{ID: invName(0), Origin: "o", ActionDigest: actionName(1), DecisionID: idName(c.row.decision + 1), Until: unitTick(0)}
+		p := ledger.Permission{ID: invName(0), Origin: "o", ActionDigest: actionName(1), DecisionID: idName(c.row.decision + 1), Repeatable: w.keyed, Until: unitTick(0)}
 		if row.State == ledger.Settled {
 			row.State = ledger.Released // only a wrong move comes here
 		}
@@ -243,12 +260,20 @@ func (w *sagas) recall(s saga, i int) {
 	if c.row.invocation().State == ledger.Calling {
 		w.settle(c, ledger.Settlement{Attempt: int(c.row.attempt), State: ledger.Unknown, Abandoned: true})
 	}
+	undone, wait := w.m.undone(&s, i)
+	if wait {
+		return
+	}
 	switch s := s; c.row.invocation().State {
 	case ledger.Settled:
+		if undone {
+			w.tell(s, event{is: fails, node: int8(i)})
+			return
+		}
 		w.tell(s, event{is: succeeds, node: int8(i)})
 	case ledger.Unknown:
 		w.tell(s, event{is: doubts, node: int8(i)}) // verify does not answer, or there is none
-		if !w.verified || w.m.undone(&s, i) {
+		if !w.verified || w.keyed || undone {
 			return
 		}
 		e := ledger.Settlement{Attempt: int(c.row.attempt), State: ledger.Released}
@@ -310,7 +335,17 @@ func (w *sagas) work(s saga, i int) {
 		c := &next.calls[i]
 		switch have.does {
 		case works:
-			row, err := c.row.invocation().Claim(idName(have.decision), 0, c.now())
+			switch undone, wait := w.m.undone(&s, i); {
+			case undone:
+				says(next, doubts)
+			case wait:
+				says(next, gone)
+			default:
+				c.workers[k].does = looked
+				w.out = append(w.out, next)
+			}
+		case looked:
+			row, err := w.row(c).Claim(idName(have.decision), 0, c.now())
 			if err != nil {
 				says(next, gone)
 				continue
@@ -331,9 +366,13 @@ func (w *sagas) work(s saga, i int) {
 			says(next, fails)
 		case broken:
 			w.settle(c, ledger.Settlement{Attempt: int(have.attempt), State: ledger.Unknown})
-			if w.verified {
+			switch {
+			case w.keyed:
+				says(next, gone) // it is called again
+				says(next, fails)
+			case w.verified:
 				says(next, gone) // it is to be found out
-			} else {
+			default:
 				says(next, doubts)
 			}
 		}
@@ -343,10 +382,11 @@ func (w *sagas) work(s saga, i int) {
 // done is what a tool does, and what is wrong with that. After a reset, an effect may happen again
 // where verify says that it does not stand, and nothing has undone it.
 func (w *sagas) done(s *saga, i int) string {
-	twice := s.calls[i].happened > 1
+	twice := s.calls[i].happened > 1 && !w.keyed
 	switch i {
 	case first, second:
-		twice = twice && (s.stands[i] || !w.verified || undoneBefore(s, i))
+		undone, _ := undoneBefore(s, i)
+		twice = s.calls[i].happened > 1 && undone || twice && (s.stands[i] || !w.verified)
 		s.stands[i] = true
 	case undoesFirst:
 		s.stands[first] = false
@@ -413,7 +453,16 @@ func (w *sagas) check(s, from *saga) string {
 		return "what reads the output of an effect runs without it"
 	case before.end != "" && r.end != before.end && s.reset == from.reset:
 		return "a run that was to end as " + string(before.end) + " ends as " + string(r.end)
-	case !r.ended || r.end == contract.RunSucceeded:
+	case r.end == contract.RunSucceeded:
+		for i := first; i <= second; i++ {
+			// A run that is reset to after an effect does not ask about it again.
+			asked := !s.reset || w.all[s.mark-1].progress.Node(i) != plan.NodeSucceeded
+			if asked && r.progress.Node(i) == plan.NodeSucceeded && !s.stands[i] {
+				return "a run succeeds, and what it has done was undone"
+			}
+		}
+		return ""
+	case !r.ended:
 		return ""
 	}
 	done, not := r.undo.Compensated(), r.undo.NotCompensated()
@@ -422,7 +471,7 @@ func (w *sagas) check(s, from *saga) string {
 		// What it has not come to since it was reset is what the run before that has left.
 		c := &s.calls[i]
 		may := slices.ContainsFunc(c.workers[:], func(x worker) bool {
-			return x.does >= claims && x.attempt == c.row.attempt && c.row.state == 2 || x.does == works && c.row.unused && !c.expired && x.decision == c.row.decision
+			return x.does >= claims && x.attempt == c.row.attempt && c.row.state == 2 || (x.does == works || x.does == looked) && c.row.unused && !c.expired && x.decision == c.row.decision
 		})
 		said := 0
 		for _, x := range slices.Concat(done, not) {
