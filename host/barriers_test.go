@@ -14,13 +14,11 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/approval"
-	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
-	"chimera.ai/engine/policy"
 	"chimera.ai/engine/task"
 	"chimera.ai/engine/trust"
 )
@@ -235,28 +233,47 @@ func TestFlood(t *testing.T) {
 	require.LessOrEqual(t, len(list), ledger.MaxRefused+3, "the ledger does not grow with the flood")
 }
 
-// TestAGuardianAloneSkipsNobody: a guardian with a policy of its own permits what people must
+// TestAGuardianAloneSkipsNobody: a guardian with a policy of its own permits what others must
 // approve by that of effects, which does not call.
 func TestAGuardianAloneSkipsNobody(t *testing.T) {
 	stage.Parallel(t)
-	strict := strings.Replace(actingPolicy, "unmodelled", "approval: {floor: [{groups: [{role: editor, min: 1}]}]}\nunmodelled", 1)
-	a := actBy(t, "book", writes, actingCatalog, strict)
-	lax, ds := policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(actingPolicy)})
-	require.False(t, ds.HasErrors())
-	all := a.options
-	all.Roles = []host.Role{host.RoleEngine, host.RoleTools, host.RoleEffects}
-	other := a.options
-	other.Roles, other.Policy = []host.Role{host.RoleGuardian}, lax
-	digest := a.publish(t, actingPlan)
-	a.options = all
+	const floor, chief = "floor: [{groups: [{role: editor, min: 1}]}]", `lift: {"policy:letter": [chief]}`
+	with := func(approval string) string {
+		return strings.Replace(actingPolicy, "unmodelled", "approval: {"+approval+"}\nunmodelled", 1) +
+			`  - {id: letter, type: soft, operations: [book/write], require: '!action.inputs.line.startsWith("Dear")', message: "a line is no letter"}` + "\n"
+	}
+	a := actBy(t, "book", writes, actingCatalog, with(floor+", "+chief))
+	eve, rae := a.enrol(t, "Eve", "editor"), a.enrol(t, "Rae", "finance")
+	plain, asks := a.publish(t, actingPlan), a.publish(t, approvedPlan)
+	thief := a.options
+	thief.Roles = []host.Role{host.RoleGuardian}
+	a.options.Roles = []host.Role{host.RoleEngine, host.RoleTools, host.RoleEffects}
 	a.again(t)
-	thief, err := host.New(t.Context(), other)
-	require.NoError(t, err)
-	require.NoError(t, thief.Start())
-	t.Cleanup(func() { require.NoError(t, thief.Close()) })
-	run := a.start(t, "alone", digest, `{"line":"one"}`)
-	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
-	require.Equal(t, contract.Blocked, f.Kind)
-	require.Contains(t, f.Message, "people must approve, and nobody has")
+	for _, c := range []struct {
+		name, approval, digest, line string
+		signers                      []stage.Signer
+		says                         string
+	}{
+		{"asks nobody", chief, plain, "one", nil, "people must approve, and nobody has"},
+		{"asks the requester", floor + ", " + chief + ", may_sign: [requester, author, owner]", asks, "two", []stage.Signer{eve, rae}, "what people have signed: it does not exclude"},
+		{"lets others lift", floor + `, lift: {"policy:letter": [editor]}`, plain, "Dear three", []stage.Signer{eve}, `it does not ask for 1 of the role "chief"`},
+	} {
+		thief.Policy = parsed(t, with(c.approval))
+		h, err := host.New(t.Context(), thief)
+		require.NoError(t, err)
+		require.NoError(t, h.Start())
+		run := a.start(t, strings.ReplaceAll(c.name, " ", "-"), c.digest, `{"line":"`+c.line+`"}`)
+		if c.signers != nil {
+			b := a.asked(t, run, 1)[0]
+			for _, s := range c.signers {
+				v := a.update(t, run, s.Sign(t, b, approval.Approve, nil))
+				require.True(t, v.Accepted, v.Detail)
+			}
+		}
+		f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
+		require.Equal(t, contract.Blocked, f.Kind, "%s: %s", c.name, f.Message)
+		require.Contains(t, f.Message, c.says, c.name)
+		require.NoError(t, h.Close())
+	}
 	require.Empty(t, a.written(t))
 }
