@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -24,6 +25,7 @@ import (
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
+	"chimera.ai/engine/trust"
 )
 
 const postCatalog = `
@@ -175,25 +177,35 @@ func rogueCheck(ctx workflow.Context, call contract.Call) (contract.Outcome, err
 }
 
 // TestNobodySkipsTheSecondCheck: neither an engine that asks the guardian at once, nor one
-// that calls the precheck before people have approved, gets a permit.
+// that calls the precheck before people have approved, gets a permit; and whoever answers in
+// the guardian's place gives none.
 func TestNobodySkipsTheSecondCheck(t *testing.T) {
 	stage.Parallel(t)
 	a := actBy(t, "post", posts, postCatalog, postPolicy)
 	eve := a.enrol(t, "Eve", "editor")
 	digest := a.publish(t, postPlan)
-	rogue := worker.New(a.h.Client(), t.Name(), worker.Options{})
-	rogue.RegisterWorkflow(rogueConfirm)
-	rogue.RegisterWorkflow(rogueCheck)
-	require.NoError(t, rogue.Start())
-	defer rogue.Stop()
+	judges := a.options
+	judges.Roles = []host.Role{host.RoleGuardian}
+	a.options.Roles = []host.Role{host.RoleEngine, host.RoleTools, host.RoleEffects}
+	a.again(t)
+	guardian := stage.Host(t, judges)
+	asker := worker.New(a.h.Client(), t.Name(), worker.Options{})
+	asker.RegisterWorkflow(rogueConfirm)
+	asker.RegisterWorkflow(rogueCheck)
+	require.NoError(t, asker.Start())
+	defer asker.Stop()
 	do := func(name string, what any, call contract.Call, out any) error {
 		asked, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: t.Name() + name, TaskQueue: t.Name()}, what, call)
 		require.NoError(t, err)
 		return stage.Await(t, a.h.Client(), asked, out)
 	}
 	a.weather(t, "sun")
-	run := a.start(t, "skipped", digest, `{"line":"x"}`)
-	b := a.asked(t, run, 1)[0]
+	run, second := a.start(t, "skipped", digest, `{"line":"x"}`), a.start(t, "second", digest, `{"line":"x"}`)
+	waits, signed := map[string]ledger.Barrier{}, map[string]json.RawMessage{}
+	for _, r := range []client.WorkflowRun{run, second} {
+		waits[r.GetID()] = a.asked(t, r, 1)[0]
+	}
+	b := waits[run.GetID()]
 	call := contract.Call{Run: contract.Identity{Workflow: run.GetID(), Root: run.GetRunID(), Origin: run.GetRunID()}, Plan: digest, Node: 1, Visit: 1, Request: "rogue"}
 	check := call
 	check.Node, check.Barrier, check.Deliveries = 2, b.ID, []contract.Delivery{{Edge: 0, Value: contract.Value(`"x"`)}}
@@ -205,20 +217,53 @@ func TestNobodySkipsTheSecondCheck(t *testing.T) {
 	require.Equal(t, string(contract.Blocked), application.Type())
 	check.Barrier = ""
 	require.NoError(t, do("before", rogueCheck, check, nil), "it may be called again, for no barrier")
-	require.Equal(t, 2, a.looks(t))
+	require.Equal(t, 3, a.looks(t))
 
-	// The run waits in the second check; whoever asks the guardian meanwhile is told that it
+	// The runs wait in the second check; whoever asks the guardian meanwhile is told that it
 	// has to be made.
 	a.weather(t, "fog")
-	require.True(t, a.update(t, run, eve.Sign(t, b, approval.Approve, nil)).Accepted)
-	stage.Until(t, "the precheck is called once more", func() bool { return a.looks(t) == 3 })
+	for _, r := range []client.WorkflowRun{run, second} {
+		signed[r.GetID()] = eve.Sign(t, waits[r.GetID()], approval.Approve, nil)
+		require.True(t, a.update(t, r, signed[r.GetID()]).Accepted)
+	}
+	stage.Until(t, "the prechecks are called once more", func() bool { return a.looks(t) == 5 })
 	var out contract.Decided
 	require.NoError(t, do("confirm", rogueConfirm, call, &out))
 	require.Nil(t, out.Permit)
 	require.Equal(t, b.ID, out.Recheck)
 	require.Empty(t, a.written(t))
-	require.NoError(t, a.h.Client().TerminateWorkflow(t.Context(), run.GetID(), "", "seen enough"))
+
+	// Others answer in its place: that there is nothing to permit, and with a permit of their
+	// own.
+	require.NoError(t, guardian.Close())
 	require.NoError(t, os.WriteFile(a.lines+".clear", nil, 0o600))
+	poller, key, salt := rogue{t, a.h.Client()}, newKey(t), []byte("0123456789abcdef")
+	for _, c := range []struct {
+		forges bool
+		says   string
+	}{{false, "not found"}, {true, "the guardian guardian has not signed the permit"}} {
+		task := poller.takesFrom(contract.QueueGuardian, "")
+		require.Equal(t, contract.ActivityConfirm, task.GetActivityType().GetName())
+		var asked contract.Call
+		require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(task.GetInput(), &asked))
+		answer := contract.Decided{Request: asked.Request}
+		if w := waits[asked.Run.Workflow]; c.forges {
+			now := time.Now()
+			permit, err := trust.SignPermit(key, trust.Permit{
+				Deployment: "test", Audience: trust.Dev, Guardian: "guardian", Invocation: w.Actions[0].Invocation, Decision: w.Actions[0].Decision,
+				Call: trust.Call{Operation: "post/send", Input: []byte(`{"line":"Dear Ann"}`)}.Digest(salt), Issued: ledger.At(now), Expires: ledger.At(now.Add(trust.MaxPermit)),
+			})
+			require.NoError(t, err)
+			answer.Permit = &contract.Permit{Envelope: permit, Salt: salt, Approved: &contract.Approved{Request: w.Request, Envelopes: []json.RawMessage{signed[asked.Run.Workflow]}}}
+		}
+		said, err := converter.GetDefaultDataConverter().ToPayloads(answer)
+		require.NoError(t, err)
+		poller.answers(task, said)
+		f := failureOf(t, stage.Await(t, a.h.Client(), a.h.Client().GetWorkflow(t.Context(), asked.Run.Workflow, ""), nil))
+		require.Equal(t, "send", f.Node)
+		require.Contains(t, f.Message, c.says)
+	}
+	require.Empty(t, a.written(t))
 }
 
 // TestOthersDoNotState: what another worker answers for a precheck counts for nothing, since

@@ -30,24 +30,32 @@ import (
 	"chimera.ai/engine/store"
 )
 
-// rogue is a client without keys that may poll the queue of tools.
+// rogue is a client without keys that may poll any queue.
 type rogue struct {
 	t *testing.T
 	client.Client
 }
 
-// takes polls for an activity of a run, as a worker does.
+// takes polls for an activity of a run, as a worker of tools does.
 func (r rogue) takes(workflow string) *workflowservice.PollActivityTaskQueueResponse {
+	r.t.Helper()
+	return r.takesFrom(contract.QueueTools, workflow)
+}
+
+// takesFrom polls a queue for an activity of a run, or of any if workflow is "".
+func (r rogue) takesFrom(queue, workflow string) *workflowservice.PollActivityTaskQueueResponse {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		task, err := r.WorkflowService().PollActivityTaskQueue(ctx, &workflowservice.PollActivityTaskQueueRequest{
-			Namespace: client.DefaultNamespace, TaskQueue: &taskqueuepb.TaskQueue{Name: contract.QueueTools}, Identity: "rogue",
+			Namespace: client.DefaultNamespace, TaskQueue: &taskqueuepb.TaskQueue{Name: queue}, Identity: "rogue",
 		})
 		require.NoError(r.t, err)
 		if len(task.GetTaskToken()) > 0 {
-			require.Equal(r.t, workflow, task.GetWorkflowExecution().GetWorkflowId())
+			if workflow != "" {
+				require.Equal(r.t, workflow, task.GetWorkflowExecution().GetWorkflowId())
+			}
 			return task
 		}
 	}
