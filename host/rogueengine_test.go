@@ -1,0 +1,94 @@
+package host_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/trust"
+)
+
+// TestARogueEngine: a worker that polls the engine's queues runs a plan in its place. It has
+// nothing opened in the ledger, whatever it answers itself, and gets neither permit nor call.
+func TestARogueEngine(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, writes)
+	digest := a.publish(t, actingPlan)
+	long := a.start(t, "long", digest, `{"line":"much longer than that"}`)
+	require.Equal(t, contract.Rejected, failureOf(t, stage.Await(t, a.h.Client(), long, nil)).Kind, "from now on the plan is stored")
+	a.options.Roles = []host.Role{host.RoleGuardian, host.RoleEffects}
+	a.again(t)
+	salt := []byte("0123456789abcdef")
+	now := time.Now()
+	permit, err := trust.SignPermit(newKey(t), trust.Permit{
+		Deployment: "test", Audience: trust.Dev, Guardian: "guardian", Invocation: "any", Decision: "any/1",
+		Call: trust.Call{Operation: "book/write", Input: []byte(`{"line":"x"}`)}.Digest(salt), Issued: ledger.At(now), Expires: ledger.At(now.Add(trust.MaxPermit)),
+	})
+	require.NoError(t, err)
+	lies := func(ctx workflow.Context, start contract.Start) ([]string, error) {
+		info := workflow.GetInfo(ctx)
+		id := contract.Identity{Workflow: info.WorkflowExecution.ID, Root: info.WorkflowExecution.RunID, Origin: info.WorkflowExecution.RunID}
+		once := workflow.ActivityOptions{StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1}}
+		on := func(queue string) workflow.Context {
+			o := once
+			o.TaskQueue = queue
+			return workflow.WithActivityOptions(ctx, o)
+		}
+		opened := contract.JournalRequest{Run: id, Plan: start.Plan, Input: plan.DigestOf(start.Input), Request: "opened"}
+		if err := workflow.ExecuteActivity(on(contract.QueueJournal), contract.ActivityJournal, opened).Get(ctx, nil); err != nil {
+			return nil, err
+		}
+		call := contract.Call{
+			Run: id, Plan: start.Plan, Node: 1, Visit: 1, Request: "rogue", Deliveries: []contract.Delivery{{Edge: 0, Value: contract.Value(`"x"`)}},
+		}
+		var said []string
+		var out contract.Decided
+		if err := workflow.ExecuteActivity(on(contract.QueueGuardian), contract.ActivityDecide, call).Get(ctx, &out); err != nil || out.Permit != nil || !out.Unopened {
+			said = append(said, "the guardian has decided")
+		}
+		for _, p := range []*contract.Permit{nil, {Envelope: permit, Salt: salt}} {
+			call.Permit = p
+			err := workflow.ExecuteActivity(on(contract.QueueEffects), "book/write", call).Get(ctx, nil)
+			said = append(said, err.Error())
+		}
+		return said, nil
+	}
+	var answers atomic.Int64
+	answer := func(_ context.Context, args converter.EncodedValues) (map[string]string, error) {
+		answers.Add(1)
+		var asked struct {
+			Request string            `json:"request"`
+			Run     contract.Identity `json:"run"`
+		}
+		err := args.Get(&asked)
+		return map[string]string{"request": asked.Request, "root": asked.Run.Root}, err
+	}
+	for _, queue := range []string{contract.QueueEngine, contract.QueueJournal} {
+		w := worker.New(a.h.Client(), queue, worker.Options{})
+		w.RegisterWorkflowWithOptions(lies, workflow.RegisterOptions{Name: contract.WorkflowType})
+		w.RegisterDynamicActivity(answer, activity.DynamicRegisterOptions{})
+		require.NoError(t, w.Start())
+		defer w.Stop()
+	}
+	var said []string
+	require.NoError(t, stage.Await(t, a.h.Client(), a.start(t, "granted", digest, `{"line":"x"}`), &said))
+	require.Len(t, said, 2, "%q", said)
+	for _, s := range said {
+		require.Contains(t, s, "the ledger does not have the run as open")
+	}
+	require.EqualValues(t, 1, answers.Load())
+	require.Empty(t, a.written(t))
+}
