@@ -188,9 +188,13 @@ echo '{"ok":true}'`)
 		ends(run)
 		tasks := events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
 		require.NotEmpty(t, tasks)
+		permits := a.permitted(t, run)
 		for _, task := range tasks {
-			ends(a.reset(t, run, task.GetEventId()))
+			again := a.reset(t, run, task.GetEventId())
+			ends(again)
+			permits += a.permitted(t, again)
 		}
+		require.Equal(t, 1, permits, "%s: it is the same row of the ledger", line)
 		calls := 0
 		for _, l := range a.written(t) {
 			if strings.Contains(l, line) {
@@ -199,6 +203,32 @@ echo '{"ok":true}'`)
 		}
 		require.Equal(t, 1, calls, "%s: the tool was called once", line)
 	}
+
+	// A reset that finds no output any more does not call either.
+	run := a.h.Client().GetWorkflow(t.Context(), runID(t, "works"), "")
+	tasks := events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
+	_, err := a.h.Store().Ledger.Prune(t.Context(), ledger.RunClosed.Class(), time.Now().Add(time.Second), "for the test")
+	require.NoError(t, err)
+	before := len(a.written(t))
+	f := failureOf(t, stage.Await(t, a.h.Client(), a.reset(t, run, tasks[0].GetEventId()), nil))
+	require.Equal(t, contract.InvalidOutput, f.Kind, f.Message)
+	require.Contains(t, f.Message, "what it answered is no longer kept")
+	require.Len(t, a.written(t), before)
+}
+
+// permitted counts the permits in the chain of a run.
+func (a *acting) permitted(t *testing.T, run client.WorkflowRun) (n int) {
+	t.Helper()
+	records, err := a.h.Store().Ledger.Chain(t.Context(), ledger.RunChain(run.GetID(), run.GetRunID()), 0, 1000)
+	require.NoError(t, err)
+	for _, r := range records {
+		e, err := ledger.DecodeEntry(r.Bytes)
+		require.NoError(t, err)
+		if e.Kind == ledger.InvocationPermitted {
+			n++
+		}
+	}
+	return n
 }
 
 // TestReleasedEffectsAreTriedAgain: a call that provably did nothing is permitted anew, and
