@@ -1,7 +1,9 @@
 package host_test
 
 import (
+	"database/sql"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -133,7 +135,7 @@ func TestCallsShareABudget(t *testing.T) {
 func TestHoldsOfRunsThatEnd(t *testing.T) {
 	stage.Parallel(t)
 	a := actBy(t, "mind", `line=$(cat); echo "$line" >> "$LINES_FILE"; case "$line" in *slow*) sleep 60;; esac; echo '{"cost": 0.01}'`, paidCatalog, paidPolicy)
-	a.options.SweepEvery = 50 * time.Millisecond
+	a.options.SweepEvery, a.options.EndsEvery = 50*time.Millisecond, 50*time.Millisecond
 	a.again(t)
 	a.budget(t, "10.00")
 	slow := a.publish(t, thinks("slow", "think", "0.20", 1, ""))
@@ -145,13 +147,24 @@ func TestHoldsOfRunsThatEnd(t *testing.T) {
 	require.Error(t, stage.Await(t, a.h.Client(), run, nil))
 	require.Equal(t, "0.00 0.20", a.spent(t))
 
+	run = a.start(t, "terminated", slow, `{"about":"slow"}`)
+	require.Eventually(t, called(2), time.Minute, 10*time.Millisecond)
+	require.NoError(t, a.h.Client().TerminateWorkflow(t.Context(), run.GetID(), "", "for the test"))
+	stage.Until(t, "the ledger knows that it has ended", func() bool {
+		r, err := a.h.Store().Ledger.Run(t.Context(), run.GetID(), run.GetRunID())
+		return err == nil && r.State == ledger.RunTerminated
+	})
+	require.Equal(t, "0.20 0.20", a.spent(t), "the call may be on its way")
+	a.expire(t)
+	stage.Until(t, "the sweeper has posted it", func() bool { return a.spent(t) == "0.00 0.40" })
+
 	// The run goes on twice: its call is paid twice.
 	quick := a.publish(t, thinks("quick", "think", "0.20", 2, ""))
 	run = a.start(t, "reset", quick, `{"about":"x"}`)
 	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
-	require.Equal(t, "0.00 0.22", a.spent(t))
+	require.Equal(t, "0.00 0.42", a.spent(t))
 	ends := events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
-	posted := 22
+	posted := 42
 	for _, e := range ends[:len(ends)-1] {
 		again := a.reset(t, run, e.EventId)
 		before := len(a.written(t))
@@ -160,6 +173,16 @@ func TestHoldsOfRunsThatEnd(t *testing.T) {
 		require.GreaterOrEqual(t, a.spent(t), fmt.Sprintf("0.00 0.%02d", posted), "reset to %d", e.EventId)
 		a.replays(t, again)
 	}
+}
+
+// expire lets the time of all holds pass.
+func (a *acting) expire(t *testing.T) {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(a.options.Store.Dir, "ledger.db"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	_, err = db.ExecContext(t.Context(), "PRAGMA busy_timeout = 60000; UPDATE holds SET expires_at = 0")
+	require.NoError(t, err)
 }
 
 // TestManyPaidCalls: many calls beside each other, in child workflows and over many
