@@ -194,7 +194,7 @@ func TestEveryRequestHasItsSort(t *testing.T) {
 		return string(p.GetMetadata()["chimera-context"])
 	}
 	found := 0
-	for _, role := range []any{new(activities.Engine), new(activities.Tools)} {
+	for _, role := range []any{new(activities.Engine), new(activities.Tools), new(activities.Guardian), new(activities.Effects)} {
 		typ := reflect.TypeOf(role)
 		for i := range typ.NumMethod() {
 			m := typ.Method(i).Type
@@ -208,6 +208,6 @@ func TestEveryRequestHasItsSort(t *testing.T) {
 			}
 		}
 	}
-	require.GreaterOrEqual(t, found, 6)
+	require.GreaterOrEqual(t, found, 15)
 	require.Contains(t, sort(reflect.TypeFor[contract.Beat]()), `"beat"`)
 }
