@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/approval"
@@ -28,12 +29,14 @@ type produced struct {
 	of *stage.Production
 	// ledger is that of the owner of the store.
 	ledger ledger.Store
+	// dir has the files in which roles keep the last statement that they have read.
+	dir string
 }
 
 func produce(t *testing.T) *produced {
 	t.Helper()
 	of := stage.Produce(t, pgtest.URL(t))
-	p := &produced{acting: &acting{Deployment: of.Deployment, lines: filepath.Join(t.TempDir(), "lines")}, of: of}
+	p := &produced{acting: &acting{Deployment: of.Deployment, lines: filepath.Join(t.TempDir(), "lines")}, of: of, dir: t.TempDir()}
 	owner, err := store.Open(t.Context(), of.Store)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, owner.Close()) })
@@ -46,13 +49,21 @@ func produce(t *testing.T) *produced {
 	return p
 }
 
+// role are the options of a host that has one role.
+func (p *produced) role(t *testing.T, role host.Role) host.Options {
+	t.Helper()
+	o := p.of.Options(t, role)
+	o.Catalog, o.Policy, o.Seen = p.options.Catalog, p.options.Policy, filepath.Join(p.dir, string(role))
+	o.Client.HostPort = stage.Temporal(t).Address
+	o.Executables = map[string]skills.Executable{"book": {Command: "/bin/sh", Args: []string{"-c", writes}, Env: map[string]string{"LINES_FILE": p.lines}}}
+	o.Callers = map[string][]host.Role{"book": {host.RoleEffects}}
+	return o
+}
+
 // begin starts the host of a role.
 func (p *produced) begin(t *testing.T, role host.Role) *host.Host {
 	t.Helper()
-	o := p.of.Options(t, role)
-	o.Catalog, o.Policy = p.options.Catalog, p.options.Policy
-	o.Executables = map[string]skills.Executable{"book": {Command: "/bin/sh", Args: []string{"-c", writes}, Env: map[string]string{"LINES_FILE": p.lines}}}
-	return stage.Host(t, o)
+	return stage.Host(t, p.role(t, role))
 }
 
 // publish publishes a plan, and returns its digest.
@@ -69,7 +80,8 @@ func (p *produced) activate(t *testing.T, bundle *policy.Bundle) {
 }
 
 // TestWhatAdminsTakeBack: what the admins make stricter after people were asked, the guardian
-// heeds; and what they take back after it has permitted a call, the role effects.
+// heeds; what they take back after it has permitted a call, the role effects; and no role
+// forgets it with its database.
 func TestWhatAdminsTakeBack(t *testing.T) {
 	stage.Parallel(t)
 	p := produce(t)
@@ -128,4 +140,20 @@ func TestWhatAdminsTakeBack(t *testing.T) {
 		}
 	}
 	require.Empty(t, p.written(t))
+
+	// Each role has read that the author is revoked, and begins with no database that has lost
+	// it.
+	roles := []host.Role{host.RoleEngine, host.RoleGuardian, host.RoleEffects}
+	for _, role := range roles {
+		require.NoError(t, p.begin(t, role).Close())
+	}
+	conn, err := pgx.Connect(t.Context(), p.of.Store.URL)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(t.Context())) }()
+	_, err = conn.Exec(t.Context(), "BEGIN; ALTER TABLE authority DISABLE TRIGGER ALL; DELETE FROM authority WHERE n = (SELECT max(n) FROM authority); ALTER TABLE authority ENABLE TRIGGER ALL; COMMIT")
+	require.NoError(t, err)
+	for _, role := range roles {
+		_, err := host.New(t.Context(), p.role(t, role))
+		require.ErrorContains(t, err, "statements, but this process has read", role)
+	}
 }
