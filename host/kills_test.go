@@ -428,23 +428,38 @@ func killAround(t *testing.T, victim, operation string, postgres bool) {
 	if victim == "effects" {
 		timeout = 5 * time.Second
 	}
-	source := strings.Replace(actingPlan, "template: book/write,", fmt.Sprintf("template: book/%s, timeout_ms: %d,", operation, timeout.Milliseconds()), 1)
+	source := strings.Replace(actingPlan, "template: book/write,", fmt.Sprintf("template: book/%s, timeout_ms: %d, cost_estimate: 0.01,", operation, timeout.Milliseconds()), 1)
+	source = strings.Replace(source, "agent: tester,", "agent: tester, currency: USD,", 1)
 	k := deployKilled(t, victim, postgres, source)
+	limit, err := ledger.ParseMoney("1000.00", "USD")
+	require.NoError(t, err)
+	k.State(t, k.ledger, &trust.SetBudget{Agent: "tester", Currency: "USD", Every: ledger.Forever, Limit: limit})
 	// Once a run has ended, all processes are connected.
 	k.leave(t, "act", "warm")
 	k.leave(t, "answer", "warm")
 	require.NoError(t, stage.Await(t, k.c, k.Start(t, k.c, runID(t, "warm"), k.digest, `{"line":"warm.0"}`), nil))
-	n := 0
+	n, unknown := 0, int64(0)
 	for point, interrupt := range points {
 		for range (*kills + together - 1) / together {
 			n++
-			k.interrupted(t, victim, operation == "put", point, fmt.Sprintf("r%d", n), interrupt)
+			unknown += k.interrupted(t, victim, operation == "put", point, fmt.Sprintf("r%d", n), interrupt)
 		}
 	}
+	// Each effect costs a cent, once, which is held for as long as nobody knows whether it
+	// happened. Where a run does not know that, the ledger may have come to.
+	var b ledger.Budget
+	k.until(t, "all holds but those have ended", func() bool {
+		var err error
+		b, err = k.ledger.Budget(t.Context(), "tester", "USD")
+		return err == nil && b.Pending.Minor() <= unknown
+	})
+	require.EqualValues(t, 1+n*together, b.Posted.Minor()+b.Pending.Minor(), "%s: %s posted, %s pending", victim, b.Posted, b.Pending)
+	t.Logf("%s: %s posted, %s pending, %d unknown", victim, b.Posted, b.Pending, unknown)
 }
 
-// interrupted strikes effects at a point, and checks what came of them.
-func (k *killed) interrupted(t *testing.T, victim string, keyed bool, point, round string, interrupt func(t *testing.T, k *killed, victim, round string, begin func() []client.WorkflowRun)) {
+// interrupted strikes effects at a point, checks what came of them, and returns of how many
+// nobody knows that.
+func (k *killed) interrupted(t *testing.T, victim string, keyed bool, point, round string, interrupt func(t *testing.T, k *killed, victim, round string, begin func() []client.WorkflowRun)) (unknown int64) {
 	t.Helper()
 	var runs []client.WorkflowRun
 	interrupt(t, k, victim, round, func() []client.WorkflowRun {
@@ -476,12 +491,14 @@ func (k *killed) interrupted(t *testing.T, victim string, keyed bool, point, rou
 		case victim == "effects" && called:
 			f := failureOf(t, err)
 			require.Equal(t, contract.OutcomeUnknown, f.Kind, "%s: %s", about, f.Message)
+			unknown++
 			require.LessOrEqual(t, len(lines), 1, about)
 		case (victim == "database" || victim == "temporal") && called && err != nil:
 			// The end of the call could not be recorded in time, or the server was away for
 			// longer than a worker may be silent, and the call was cancelled.
 			f := failureOf(t, err)
 			require.Equal(t, contract.OutcomeUnknown, f.Kind, "%s: %s", about, f.Message)
+			unknown++
 			require.LessOrEqual(t, len(lines), 1, about)
 		default:
 			require.NoError(t, err, about)
@@ -495,4 +512,5 @@ func (k *killed) interrupted(t *testing.T, victim string, keyed bool, point, rou
 		require.LessOrEqual(t, len(k.said(t, "begun", round)), together, "%s %s: a tool was called again", victim, point)
 	}
 	t.Logf("%s, %s: %d calls, %d effects", victim, point, len(k.said(t, "begun", round)), len(k.said(t, "done", round)))
+	return unknown
 }
