@@ -656,4 +656,18 @@ func verifyTells(t *testing.T, operations, source string) {
 	require.Equal(t, 2, strings.Count(string(calls), `"unwritten"`), "what had no effect is called again")
 	require.Equal(t, 1, strings.Count(string(calls), `"written"`))
 	require.Equal(t, 1, strings.Count(string(calls), `"silent"`))
+	for _, run := range runs {
+		require.Empty(t, a.scheduled(t, run)[contract.QueueTools], "a worker of tools is not asked, and cannot lie")
+	}
+}
+
+// scheduled are the activities of a run, by queue.
+func (a *acting) scheduled(t *testing.T, run client.WorkflowRun) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	for _, e := range events(t, a.h.Client(), run, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) {
+		s := e.GetActivityTaskScheduledEventAttributes()
+		all[s.GetTaskQueue().GetName()] = append(all[s.GetTaskQueue().GetName()], s.GetActivityType().GetName())
+	}
+	return all
 }

@@ -82,6 +82,9 @@ func TestPrechecks(t *testing.T) {
 	require.NoError(t, os.WriteFile(a.lines+".go", nil, 0o600))
 	require.NoError(t, stage.Await(t, a.h.Client(), slow, nil))
 	require.Equal(t, []string{`{"line":"x"}`}, a.written(t))
+	scheduled := a.scheduled(t, slow)
+	require.Equal(t, []string{"book/find", "book/write"}, scheduled[contract.QueueEffects])
+	require.Empty(t, scheduled[contract.QueueTools], "a worker of tools is not asked, and cannot lie")
 
 	// Reset to any task, the check stands or is made again, and the effect does not happen
 	// twice.
