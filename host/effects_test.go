@@ -289,33 +289,48 @@ func TestManyEffects(t *testing.T) {
 }
 
 // TestEffectsOfARunThatContinuesAsNew: also a run whose history has room for little more
-// than a decision gets on, and has each effect once.
+// than a decision gets on, and has each effect once, and no more of them than others.
 func TestEffectsOfARunThatContinuesAsNew(t *testing.T) {
 	stage.Parallel(t)
-	a := act(t, `line=$(cat); echo "$line" >> "$LINES_FILE"; echo '{"ok":true}'`)
+	const most = 3
+	a := actBy(t, "book", `line=$(cat); echo "$line" >> "$LINES_FILE"; echo '{"ok":true}'`, actingCatalog, actingPolicy+fmt.Sprintf("caps: {invocations_per_run: %d}\n", most))
 	a.options.ContinueAfter = 8
 	a.again(t)
-	const n = 6
-	var nodes, edges []string
-	for i := range n {
-		nodes = append(nodes, fmt.Sprintf(`{id: w%d, template: book/write, commit_policy: {}, with: {line: "%d"}}`, i, i))
-		if i > 0 {
-			edges = append(edges, fmt.Sprintf("w%d -> w%d", i-1, i))
+	chain := func(name string, n int) string {
+		var nodes, edges []string
+		for i := range n {
+			nodes = append(nodes, fmt.Sprintf(`{id: w%d, template: book/write, commit_policy: {}, with: {line: "%d"}}`, i, i))
+			if i > 0 {
+				edges = append(edges, fmt.Sprintf("w%d -> w%d", i-1, i))
+			}
+		}
+		source := strings.Replace(actingPlan, `{id: write, template: book/write, commit_policy: {rollback: {none: "what is written stays"}}}`, strings.Join(nodes, ", "), 1)
+		source = strings.Replace(source, "name: acts", "name: "+name, 1)
+		return strings.Replace(source, "$input.line -> write.line, write.ok", fmt.Sprintf("$input -> w0, %s, w%d.ok", strings.Join(edges, ", "), n-1), 1)
+	}
+	continued := func(run client.WorkflowRun, first string) {
+		t.Helper()
+		about, err := a.h.Client().DescribeWorkflowExecution(t.Context(), run.GetID(), "")
+		require.NoError(t, err)
+		require.NotEqual(t, first, about.GetWorkflowExecutionInfo().GetExecution().GetRunId(), "it has continued as new")
+		require.Len(t, a.written(t), most)
+		for i, line := range a.written(t) {
+			require.JSONEq(t, fmt.Sprintf(`{"line":"%d"}`, i), line)
 		}
 	}
-	source := strings.Replace(actingPlan, `{id: write, template: book/write, commit_policy: {rollback: {none: "what is written stays"}}}`, strings.Join(nodes, ", "), 1)
-	source = strings.Replace(source, "$input.line -> write.line, write.ok", fmt.Sprintf("$input -> w0, %s, w%d.ok", strings.Join(edges, ", "), n-1), 1)
-	digest := a.publish(t, source)
-	run := a.start(t, "long", digest, `{"line":"x"}`)
+	run := a.start(t, "long", a.publish(t, chain("long", most)), `{"line":"x"}`)
 	first := run.GetRunID()
 	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
-	require.Len(t, a.written(t), n)
-	for i, line := range a.written(t) {
-		require.JSONEq(t, fmt.Sprintf(`{"line":"%d"}`, i), line)
-	}
-	about, err := a.h.Client().DescribeWorkflowExecution(t.Context(), run.GetID(), "")
-	require.NoError(t, err)
-	require.NotEqual(t, first, about.GetWorkflowExecutionInfo().GetExecution().GetRunId(), "it has continued as new")
+	continued(run, first)
+
+	require.NoError(t, os.Remove(a.lines))
+	run = a.start(t, "longer", a.publish(t, chain("longer", most+1)), `{"line":"x"}`)
+	first = run.GetRunID()
+	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
+	require.Equal(t, contract.Rejected, f.Kind, f.Message)
+	require.Contains(t, f.Message, "cap:invocations_per_run")
+	require.Equal(t, fmt.Sprint("w", most), f.Node)
+	continued(run, first)
 }
 
 // refused starts so many runs at once, each with another text in a port, and counts those for
