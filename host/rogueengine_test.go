@@ -2,11 +2,15 @@ package host_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -91,4 +95,57 @@ func TestARogueEngine(t *testing.T) {
 	}
 	require.EqualValues(t, 1, answers.Load())
 	require.Empty(t, a.written(t))
+}
+
+// TestARogueWorkerOfTheEngine: where payloads are sealed, a worker without key that polls the
+// engine's queues beside it is not heard: neither what it answers for nodes before an effect
+// nor what it says of the ledger counts.
+func TestARogueWorkerOfTheEngine(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, writes)
+	a.options.Sealing = sealing(t, keys(t, "k1")...)
+	a.again(t)
+	// More calls than the engine's own worker takes without asking its queue.
+	const passes = host.EagerActivities + 3
+	var nodes, edges strings.Builder
+	const object = "{type: object, properties: {line: {type: string}}, required: [line]}"
+	for i := range passes {
+		fmt.Fprintf(&nodes, "{id: p%d, template: engine/pass, timeout_ms: 5000, input_schema: %s, output_schema: %s}, ", i, object, object)
+		fmt.Fprintf(&edges, "$input.line -> p%d.line, ", i)
+		if i > 0 {
+			fmt.Fprintf(&edges, "p%d -> write, ", i)
+		}
+	}
+	digest := a.publish(t, strings.NewReplacer("nodes: [", "nodes: ["+nodes.String(), "$input.line -> write.line", edges.String()+"p0.line -> write.line").Replace(actingPlan))
+	var answered sync.Map
+	answer := func(ctx context.Context, _ converter.EncodedValues) (contract.Outcome, error) {
+		info := activity.GetInfo(ctx)
+		answered.Store(info.TaskQueue, true)
+		return contract.Outcome{Values: []contract.Value{contract.Value(`"forged"`)}, Held: []bool{true}, Request: info.ActivityID}, nil
+	}
+	rogues := map[string]worker.Worker{}
+	for _, queue := range []string{contract.QueueEngine, contract.QueueJournal} {
+		w := worker.New(stranger(t), queue, worker.Options{DisableWorkflowWorker: true, MaxConcurrentActivityTaskPollers: 32})
+		w.RegisterDynamicActivity(answer, activity.DynamicRegisterOptions{})
+		require.NoError(t, w.Start())
+		rogues[queue] = w
+	}
+	var want []string
+	for n := 0; len(rogues) > 0; n++ {
+		line := fmt.Sprintf(`{"line":"%d"}`, n)
+		run := a.start(t, fmt.Sprint(n), digest, line)
+		stage.Until(t, "the run ends", func() bool {
+			for queue, w := range rogues {
+				if _, ok := answered.Load(queue); ok {
+					w.Stop()
+					delete(rogues, queue)
+				}
+			}
+			about, err := a.h.Client().DescribeWorkflowExecution(t.Context(), run.GetID(), "")
+			return err == nil && about.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+		})
+		require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
+		want = append(want, line)
+	}
+	require.Equal(t, want, a.written(t))
 }
