@@ -199,14 +199,12 @@ func (a *Acting) authored(ctx context.Context, s trust.State, bench *Workbench, 
 // stated returns an error unless the admins have stated the policy, and what the catalog
 // says of the operation of a node. On a machine of development, one person says both.
 func stated(s trust.State, bench *Workbench, n *plan.Node) error {
+	if err := activated(s, bench); err != nil {
+		return err
+	}
 	switch {
 	case s.Audience == trust.Dev:
 		return nil
-	case s.Bundle == "":
-		return contract.Errorf(contract.Blocked, "the admins have activated no policy bundle (bundle.activate)")
-	case s.Bundle != bench.Policy:
-		// Until this worker is given the other one, another may have it already.
-		return contract.Errorf(contract.WorkerLost, "the admins have activated the policy bundle %s, and this worker has %s", s.Bundle, bench.Policy)
 	case n.Paid() && n.Cost == nil && !n.Relied && !n.Called:
 		return nil // the catalog's facts do not count: the plan says what it costs
 	case n.InProcess && n.Effect == plan.Pure && n.Cost == nil:
@@ -217,6 +215,18 @@ func stated(s trust.State, bench *Workbench, n *plan.Node) error {
 		return contract.Errorf(contract.Blocked, "%w", err)
 	}
 	return distrust(err)
+}
+
+// activated returns an error unless the admins have activated the policy.
+func activated(s trust.State, bench *Workbench) error {
+	switch {
+	case s.Audience == trust.Dev, s.Bundle == bench.Policy && s.Bundle != "":
+		return nil
+	case s.Bundle == "":
+		return contract.Errorf(contract.Blocked, "the admins have activated no policy bundle (bundle.activate)")
+	}
+	// Until this worker is given the other one, another may have it already.
+	return contract.Errorf(contract.WorkerLost, "the admins have activated the policy bundle %s, and this worker has %s", s.Bundle, bench.Policy)
 }
 
 // digestOf returns the digest of the plan of a source.

@@ -109,6 +109,9 @@ func (g *Guardian) open(ctx context.Context, request *contract.OpenRequest, out 
 		return err
 	}
 	bench := g.Bench()
+	if err := activated(s, &bench); err != nil {
+		return err
+	}
 	if err := g.authored(ctx, s, &bench, request.Plan); err != nil {
 		return err
 	}

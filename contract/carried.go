@@ -67,7 +67,7 @@ type Undoing struct {
 	Compensated    []string `json:"compensated,omitempty"`
 	NotCompensated []string `json:"not_compensated,omitempty"`
 	// Node is being undone, or 0, and Stage says how far that is. Args and Output are those
-	// of its call, and Orphans the failures in its block so far.
+	// of its call, and Orphans reports that a node of its block has failed unhandled.
 	Node    int   `json:"node"`
 	Stage   byte  `json:"stage,omitempty"`
 	Args    Value `json:"args,omitempty"`
@@ -133,6 +133,8 @@ type CarriedWait struct {
 	// them, Waits the waits outside the contract, and Spent the contract's attempts.
 	Launches int `json:"launches,omitempty"`
 	Lost     int `json:"lost,omitempty"`
+	// Called reports that one of the workers that were lost may have made the call.
+	Called bool `json:"called,omitempty"`
 	Waits    int `json:"waits,omitempty"`
 	Spent    int `json:"spent,omitempty"`
 	// Error is the failure whose error edges are to be chosen.

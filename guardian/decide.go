@@ -18,7 +18,7 @@ import (
 
 // Version is the version of the rules of evaluation. A record names it, since another
 // version may decide otherwise.
-const Version = 1
+const Version = 2
 
 // Word is a decision.
 type Word string

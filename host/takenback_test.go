@@ -115,7 +115,7 @@ func TestWhatAdminsTakeBack(t *testing.T) {
 	tool := said.Tools["book/write"]
 	blocked := tool
 	blocked.Status = "block"
-	keys := []string{p.Admin.Public()}
+	keys := []string{p.Starter.Public()}
 	for i, c := range []struct {
 		take, back trust.Act
 		says       string

@@ -287,11 +287,11 @@ func (s *Progress) review() {
 	s.unhandled = still
 }
 
-// Stop drops what is ready to run, apart from nodes that undo node but, unless that is 0.
-func (s *Progress) Stop(but int) {
+// Stop drops what is ready to run, except nodes that undo the given node; 0 is none.
+func (s *Progress) Stop(except int) {
 	var queue []int
 	for _, i := range s.queue {
-		if but != 0 && s.plan.Nodes[i].Undoes == but {
+		if except != 0 && s.plan.Nodes[i].Undoes == except {
 			queue = append(queue, i)
 			continue
 		}
@@ -312,17 +312,17 @@ func (s *Progress) Undo(i int, known bool) {
 
 // Undoes reports whether nodes that undo node i have run or can run, and whether all of them
 // have settled.
-func (s *Progress) Undoes(i int) (any, all bool) {
+func (s *Progress) Undoes(i int) (some, all bool) {
 	all = true
 	for n := range s.plan.Nodes {
 		if s.plan.Nodes[n].Undoes != i {
 			continue
 		}
 		state := s.nodes[n]
-		any = any || state != NodeSkipped && state != NodePending
+		some = some || state != NodeSkipped && state != NodePending
 		all = all && state.Settled()
 	}
-	return any, all
+	return some, all
 }
 
 // Broken reports whether a node that undoes node i has failed, and nothing handles that.

@@ -157,7 +157,7 @@ func (u *Undoing) step() UndoStep {
 	if u.stage != UndoBlock {
 		return UndoWait
 	}
-	any, all := u.progress.Undoes(u.node)
+	some, all := u.progress.Undoes(u.node)
 	switch u.failed = u.blockFailed(); {
 	case u.failed && u.Recovering():
 		u.settle(nil) // what runs of the block is awaited once the run unwinds
@@ -167,7 +167,7 @@ func (u *Undoing) step() UndoStep {
 		return UndoStop
 	case !all:
 		return UndoWait
-	case !any:
+	case !some:
 		u.end(false)
 		return UndoEnd
 	}

@@ -60,9 +60,9 @@ type Executable struct {
 	MaxMemory int64
 }
 
-// Call runs one operation. Its error is a [contract.Error]: unsent (could not
-// be started), timeout and cancelled (ctx ended), tool_error (the program says
-// that it failed), transport (a signal has ended it), too_large (it wrote more than MaxOutput), invalid_output (what it
+// Call runs one operation. Its error is a [contract.Error]: unsent (could not be started),
+// timeout and cancelled (ctx ended), tool_error (the program says that it failed), transport
+// (a signal has ended it), too_large (it wrote more than MaxOutput), invalid_output (what it
 // wrote is not one JSON text).
 func (e Executable) Call(ctx context.Context, operation string, input json.RawMessage) (json.RawMessage, error) {
 	if !name.MatchString(operation) {

@@ -69,7 +69,7 @@ func (r *run) continueAsNew() error {
 func (r *run) carry(w *wait) contract.CarriedWait {
 	c := contract.CarriedWait{
 		Kind: byte(w.kind), Node: w.node, SinceMS: w.since.UnixMilli(),
-		Launches: w.launches, Lost: w.lost, Waits: w.waits, Spent: w.spent, Child: w.child, Key: w.key, Hold: w.hold, Paid: w.paid,
+		Launches: w.launches, Lost: w.lost, Called: w.called, Waits: w.waits, Spent: w.spent, Child: w.child, Key: w.key, Hold: w.hold, Paid: w.paid,
 		Decision: w.decision, Approved: w.approved, Outcome: w.outcome, Barrier: w.recheck, Checked: w.checked, Tried: w.tried,
 	}
 	if !w.due.IsZero() {
@@ -148,7 +148,7 @@ func (r *run) restoreWait(c *contract.CarriedWait) bool {
 	}
 	w := &wait{
 		kind: waitKind(c.Kind), node: c.Node, since: time.UnixMilli(c.SinceMS).UTC(), child: c.Child, hold: c.Hold, decision: c.Decision, approved: c.Approved, outcome: c.Outcome,
-		tries:   tries{launches: c.Launches, lost: c.Lost, waits: c.Waits, spent: c.Spent, paid: c.Paid},
+		tries:   tries{launches: c.Launches, lost: c.Lost, called: c.Called, waits: c.Waits, spent: c.Spent, paid: c.Paid},
 		recheck: c.Barrier, checked: c.Checked, tried: c.Tried,
 	}
 	if c.DueMS != 0 {

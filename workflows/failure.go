@@ -101,6 +101,7 @@ func readTimeout(err *temporal.TimeoutError, w *wait) failure {
 	}
 	f := failed(contract.WorkerLost, "the worker was lost")
 	f.unstarted = err.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START
+	f.lost = !f.unstarted
 	var beat contract.Beat
 	if err.HasLastHeartbeatDetails() && err.LastHeartbeatDetails(&beat) == nil && (w == nil || beat.Request == w.request && w.sealed(beat.SealedWith)) {
 		f.spent = counted(0, beat.Spent)

@@ -364,13 +364,13 @@ func (r *run) failedCall(w *wait, f failure) {
 	case f.Kind == contract.WorkerLost:
 		w.spent = max(w.spent, f.spent)
 		w.lost++
+		w.called = w.called || w.kind != waitGuardian
 		if f.Attempts = w.lost; w.lost < maxLost {
 			w.waits++
 			r.later(w, backoff(w.waits-1))
 			return
 		}
-		if n.Effect.Commits() {
-			// One of them may have made the call.
+		if n.Effect.Commits() && w.called {
 			f.ErrorPayload = contract.ErrorPayload{Kind: contract.OutcomeUnknown, Message: bounded("its workers were lost, and nobody knows what they did: " + f.Message), Attempts: f.Attempts}
 		}
 	case n.Kind == plan.KindCall && n.Retry.Again(f.Kind, f.Attempts):

@@ -198,7 +198,9 @@ type failure struct {
 	// unstarted reports that no worker took the request, and wrongQueue that
 	// the worker does not call tools.
 	unstarted, wrongQueue bool
-	diagnostics           []byte
+	// lost reports that Temporal has heard nothing more of the worker that took it.
+	lost        bool
+	diagnostics []byte
 	// root is the root of the run for which the ledger was asked.
 	root string
 }

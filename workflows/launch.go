@@ -207,10 +207,7 @@ func (r *run) options(w *wait) workflow.ActivityOptions {
 	case n.InProcess:
 		w.queue = contract.QueueEngine
 	}
-	timeout := time.Duration(n.TimeoutMS) * time.Millisecond
-	if w.decided && w.permit == nil {
-		timeout += r.verifying(n) // it is found out what an earlier call did
-	}
+	timeout := r.takes(w)
 	heartbeat := heartbeatTimeout
 	if timeout <= heartbeatTimeout {
 		heartbeat = 0
@@ -229,6 +226,17 @@ func (r *run) options(w *wait) workflow.ActivityOptions {
 		HeartbeatTimeout:       heartbeat,
 		RetryPolicy:            policy,
 	}
+}
+
+// takes bounds how long the answer to the request of w takes, apart from the store. It may be
+// found out first what an earlier call did.
+func (r *run) takes(w *wait) time.Duration {
+	n := &r.plan.Nodes[w.node]
+	took := time.Duration(n.TimeoutMS) * time.Millisecond
+	if w.kind == waitUndo || w.decided && w.permit == nil {
+		took += r.verifying(n)
+	}
+	return took
 }
 
 // verifying bounds how long it takes, with all attempts, to verify whether the effect of node n
@@ -315,7 +323,7 @@ func (r *run) attemptsAtOnce(n *plan.Node, spent int) int {
 // needsChild reports whether a child workflow makes the call that w waits for.
 func (r *run) needsChild(w *wait) bool {
 	n := &r.plan.Nodes[w.node]
-	return w.kind != waitRoute && w.kind != waitCheck && n.Kind != plan.KindOutput && !w.probe && !w.undecided(n) && r.outlives(n)
+	return w.kind != waitRoute && w.kind != waitCheck && w.kind != waitUndo && n.Kind != plan.KindOutput && !w.probe && !w.undecided(n) && r.outlives(w)
 }
 
 // startChild starts the child workflow that makes the call w waits for.
@@ -364,11 +372,11 @@ func (r *run) childID(w *wait) string {
 	return r.tag + "/" + hex.EncodeToString(sum[:])
 }
 
-// outlives reports whether a call of node n may take longer than the run can wait
+// outlives reports whether the call that w waits for may take longer than the run can wait
 // before continuing as new, if it may have to continue at all: a run that ends
 // before its history is that long needs no child workflows, which cost more.
-func (r *run) outlives(n *plan.Node) bool {
-	if time.Duration(n.TimeoutMS)*time.Millisecond <= contract.ShortWait {
+func (r *run) outlives(w *wait) bool {
+	if r.takes(w) <= contract.ShortWait {
 		return false
 	}
 	length, bytes := r.info.GetCurrentHistoryLength(), r.info.GetCurrentHistorySize()

@@ -32,14 +32,14 @@ func (r *run) activities() (n int, short bool) {
 	short = true
 	for _, w := range r.flights {
 		switch w.kind {
-		case waitCall, waitRoute:
+		case waitCall, waitRoute, waitUndo:
 			n++
-			short = short && time.Duration(r.plan.Nodes[w.node].TimeoutMS)*time.Millisecond <= contract.ShortWait
+			short = short && r.takes(w) <= contract.ShortWait
 		case waitCheck:
 			n++
 			check := r.plan.Nodes[w.node].Prechecks()[w.checked]
 			short = short && time.Duration(r.plan.Nodes[check].TimeoutMS)*time.Millisecond <= contract.ShortWait
-		case waitGuardian, waitUndo:
+		case waitGuardian:
 			n++
 		case waitChild, waitJournal, waitPost, waitBarrier, waitOpen, waitSign, waitSteer:
 		}

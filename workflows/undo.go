@@ -45,8 +45,8 @@ func (r *run) undone() bool {
 	return true
 }
 
-// undoMeanwhile takes the next step of undoing an effect of unknown outcome while the run goes on. It
-// reports whether the node of one has settled.
+// undoMeanwhile takes the next step of undoing an effect of unknown outcome while the run goes
+// on. It reports whether the node of one has settled.
 func (r *run) undoMeanwhile() bool {
 	if !r.undo.Recovering() {
 		return false
@@ -99,9 +99,8 @@ func (r *run) askUndo(w *wait) {
 	}
 	r.meter.emit(size(&call))
 	w.local, w.queue = false, contract.QueueEffects
-	verifying, heartbeat := r.verifying(n), time.Duration(0)
-	timeout := time.Duration(n.TimeoutMS)*time.Millisecond + verifying + journalTimeout
-	if verifying > heartbeatTimeout {
+	timeout, heartbeat := r.takes(w)+journalTimeout, time.Duration(0)
+	if r.verifying(n) > heartbeatTimeout {
 		heartbeat = heartbeatTimeout
 	}
 	w.future = workflow.ExecuteActivity(workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
@@ -122,11 +121,17 @@ func (r *run) landUndo(w *wait) {
 		f := readFailure(err, w)
 		if f.Kind == contract.StoreUnavailable || f.Kind == contract.WorkerLost || f.unstarted {
 			r.unproved(w)
-			w.waits++
-			r.later(w, backoff(w.waits-1))
-			return
+			if f.lost {
+				w.lost++
+			}
+			if w.lost < maxLost {
+				w.waits++
+				r.later(w, backoff(w.waits-1))
+				return
+			}
+		} else {
+			r.returned(w)
 		}
-		r.returned(w)
 		workflow.GetLogger(r.ctx).Warn("an effect cannot be undone", "node", r.plan.Nodes[w.node].ID, "kind", f.Kind, "error", f.Message)
 		r.undo.Unanswered()
 		r.forgetUndone()

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"chimera.ai/engine/contract"
@@ -114,6 +116,39 @@ func TestAnUndoingThatProbesTheStore(t *testing.T) {
 				r.land(&wait{kind: waitUndo, node: 1, request: "request", patient: true, since: r.now(), future: answer})
 				require.Equal(t, c.away, r.outage.away)
 				require.False(t, r.outage.probing)
+			})
+		})
+	}
+}
+
+// TestAnUndoingThatLosesWorkers: what loses every worker that is asked about an effect cannot be
+// undone; what is to be asked again later is.
+func TestAnUndoingThatLosesWorkers(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		ends bool
+	}{
+		"lost":  {temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_HEARTBEAT, nil), true},
+		"later": {contract.Errorf(contract.WorkerLost, "the effect is calling by another call"), false},
+		"queue": {temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, nil), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+				r.plan.Nodes[1].TimeoutMS = 1000
+				r.phase, r.released = unwinding, true
+				require.True(t, r.undo.Restore(&contract.Carried{Armed: []int{1}}))
+				require.Equal(t, plan.UndoAsk, r.undo.Next())
+				w := &wait{kind: waitUndo, node: 1, request: "request", since: r.now()}
+				for range maxLost {
+					require.Equal(t, 1, r.undo.Node())
+					answer, give := workflow.NewFuture(r.ctx)
+					give.Set(nil, c.err)
+					w.future, r.again, r.sleeping = answer, nil, nil
+					r.landUndo(w)
+				}
+				require.Equal(t, c.ends, r.undo.Node() == 0)
+				require.Equal(t, c.ends, len(r.undo.NotCompensated()) == 1)
+				require.Equal(t, !c.ends, len(r.again)+len(r.sleeping) > 0)
 			})
 		})
 	}

@@ -32,6 +32,8 @@ type tries struct {
 	// launches counts requests, lost the workers lost with them, and waits the
 	// repetitions outside the contract.
 	launches, lost, waits int
+	// called reports that one of those workers may have made the call.
+	called bool
 	// spent counts the contract's attempts that were used up, and paid the calls for
 	// which there was a hold.
 	spent, paid int

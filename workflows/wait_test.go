@@ -100,6 +100,14 @@ func TestLostWorkersMayHaveActed(t *testing.T) {
 			require.Equal(t, want, r.errors[1].Kind)
 		})
 	}
+	// Guardians call nothing.
+	for called, want := range map[bool]contract.Kind{false: contract.WorkerLost, true: contract.OutcomeUnknown} {
+		inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+			r.plan.Nodes[1].Effect = plan.Committing
+			r.failedCall(&wait{kind: waitGuardian, node: 1, tries: tries{lost: maxLost - 1, called: called}}, failed(contract.WorkerLost, "lost"))
+			require.Equal(t, want, r.errors[1].Kind)
+		})
+	}
 }
 
 // TestVerifyHasItsTime: what finds out what an earlier call did has as long as the node has that
@@ -113,6 +121,13 @@ func TestVerifyHasItsTime(t *testing.T) {
 		r.plan.Nodes[2].TimeoutMS, r.plan.Nodes[2].Retry = 20_000, plan.Retry{MaxAttempts: 2, InitialMS: 500}
 		o := r.options(&wait{node: 1, decided: true})
 		require.Equal(t, 42*time.Second+graceTimeout, o.StartToCloseTimeout)
+		for _, w := range []*wait{{kind: waitCall, node: 1, decided: true}, {kind: waitUndo, node: 1}} {
+			r.flights = []*wait{w}
+			n, short := r.activities()
+			require.Equal(t, 1, n)
+			require.False(t, short)
+		}
+		r.flights = nil
 		require.Equal(t, heartbeatTimeout, o.HeartbeatTimeout)
 		o = r.options(&wait{node: 1, decided: true, permit: new(contract.Permit)})
 		require.Equal(t, time.Second+graceTimeout, o.StartToCloseTimeout)

@@ -165,9 +165,11 @@ func (s *Store) endBarrier(ctx context.Context, id string, end ledger.BarrierSta
 		if out, err = t.barrier(ctx, id); err != nil || out.State.Closed() {
 			return err
 		}
-		ended, _, err := out.Close(end, reason, t.now)
+		var ended ledger.Barrier
 		if end == ledger.BarrierApproved {
 			ended, _, err = out.Approve(reason, escalated, t.now)
+		} else {
+			ended, _, err = out.Close(end, reason, t.now)
 		}
 		if err != nil {
 			return err
