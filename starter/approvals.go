@@ -190,25 +190,34 @@ func (w *whose) read(p *Program) error {
 		return misuse("--delegation needs --signer ID")
 	}
 	for _, name := range strings.Split(w.files, ",") {
-		raw, err := p.read(name)
+		envelope, err := p.lent(name, w.signer)
 		if err != nil {
 			return err
-		}
-		envelope := []byte(strings.TrimSpace(string(raw.Text)))
-		e, err := trust.ParseEnvelope(envelope, approval.DelegationType)
-		var d approval.Delegation
-		if err == nil {
-			err = trust.Decode(e.Payload, &d)
-		}
-		if err != nil {
-			return misuse("%s is no delegation: %s", printable(name), err)
-		}
-		if d.Delegate != w.signer {
-			return misuse("%s lets %s sign, not %s", printable(name), printable(d.Delegate), printable(w.signer))
 		}
 		w.delegations = append(w.delegations, envelope)
 	}
 	return nil
+}
+
+// lent reads the envelope of a delegation that lets a signer sign for another.
+func (p *Program) lent(name, signer string) ([]byte, error) {
+	raw, err := p.read(name)
+	if err != nil {
+		return nil, err
+	}
+	envelope := []byte(strings.TrimSpace(string(raw.Text)))
+	e, err := trust.ParseEnvelope(envelope, approval.DelegationType)
+	var d approval.Delegation
+	if err == nil {
+		err = trust.Decode(e.Payload, &d)
+	}
+	if err != nil {
+		return nil, misuse("%s is no delegation: %s", printable(name), err)
+	}
+	if d.Delegate != signer {
+		return nil, misuse("%s lets %s sign, not %s", printable(name), printable(d.Delegate), printable(signer))
+	}
+	return envelope, nil
 }
 
 // waitings reads the barriers that wait, or all of them.

@@ -29,11 +29,13 @@ type signing struct {
 	signer, role, key, ssh, delegation, reason string
 	yes                                        bool
 	within                                     time.Duration
+	// envelope is what the file of delegation holds.
+	envelope string
 }
 
 func (s *signing) flags(fs *flag.FlagSet) {
 	fs.StringVar(&s.signer, "signer", "", "`ID` of the signer (in dev mode, dev mode's own)")
-	fs.StringVar(&s.role, "role", "", "`ROLE` to sign in; absent: the one of the signer that is missing")
+	fs.StringVar(&s.role, "role", "", "`ROLE` to sign in; absent: the one of the signer, or of the delegation, that is missing")
 	fs.StringVar(&s.key, "key", "", "signer's private `KEY`: a PEM file, a reference such as ${env:NAME}, or the URI of a key on a token (in dev mode, dev mode's)")
 	fs.StringVar(&s.ssh, "ssh", "", "`FILE` of the signer's OpenSSH key, private or public, with which ssh-keygen signs")
 	fs.StringVar(&s.delegation, "delegation", "", "`FILE` with the delegation of whom the signer signs for")
@@ -149,16 +151,33 @@ func (p *Program) chosen(ctx context.Context, at *place, r *review.Reader, root 
 	case !ok || v.Revoked != nil:
 		return negative("there is no signer %s, or it is revoked", printable(s.signer)).withHint("%s shows them.", p.command("signers", "list"))
 	}
+	if s.delegation != "" {
+		envelope, err := p.lent(s.delegation, s.signer)
+		if err != nil {
+			return err
+		}
+		s.envelope = string(envelope)
+	}
 	if s.role != "" {
 		return nil
 	}
-	for _, groups := range [][]plan.Group{o.Tally.Missing, o.Request.Asked()} {
-		for _, g := range groups {
-			if v.Has(g.Role) || s.delegation != "" {
-				s.role = g.Role
-				return nil
-			}
+	var asked []plan.Group
+	asked = append(append(asked, o.Tally.Missing...), o.Request.Asked()...)
+	now := time.Now()
+	for _, g := range asked {
+		ok := v.Has(g.Role)
+		if s.delegation != "" {
+			_, _, err := approval.Delegator(r.State, o.Request, []byte(s.envelope), s.signer, g.Role, now, now)
+			ok = err == nil
 		}
+		if ok {
+			s.role = g.Role
+			return nil
+		}
+	}
+	if s.delegation != "" {
+		s.role = asked[0].Role // what is wrong with the delegation is found where it is verified
+		return nil
 	}
 	return negative("the signer %s has none of the roles that are asked for: %s", printable(s.signer), missingOf(o.Request.Asked()))
 }
@@ -237,13 +256,7 @@ func (p *Program) signature(ctx context.Context, root *trustRoot, r *review.Read
 	now := time.Now()
 	payload.Reason, payload.Signer, payload.Role, payload.Nonce = s.reason, s.signer, s.role, nonce()
 	payload.Issued, payload.NotBefore, payload.Expires = ledger.At(now), ledger.At(now.Add(-time.Second)), o.Request.Expires
-	if s.delegation != "" {
-		raw, err := p.read(s.delegation)
-		if err != nil {
-			return nil, err
-		}
-		payload.Delegation = strings.TrimSpace(string(raw.Text))
-	}
+	payload.Delegation = s.envelope
 	e, err := payload.Unsigned()
 	if err != nil {
 		return nil, misuse("%s", err)
