@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/trust"
 )
 
 // Tally is how far a request is answered.
@@ -109,6 +110,49 @@ func (r Rule) count(votes []Vote, d Decision) Tally {
 	}
 	slices.Sort(t.Counted)
 	return t
+}
+
+// Helps reports whether one more vote with the decision of votes, in a role, brings the request
+// nearer to its answer: at once, or as soon as others sign who have not. persons are those of
+// the vote, as in [Vote]. One who has signed in other roles helps with another if that may free
+// a seat; who signs for another does not help once one of the two has signed, since from then
+// on they are one person.
+func (r *Request) Helps(votes []Vote, role string, persons ...string) bool {
+	d := Approve
+	if r.Kind == Outcome {
+		if d = r.Count(votes).Decision; d == "" {
+			d = Executed
+		}
+	}
+	more := Vote{Decision: d, Role: role}
+	for _, p := range persons {
+		more.Persons = append(more.Persons, trust.Fold(p))
+	}
+	same := slices.DeleteFunc(slices.Clone(votes), func(v Vote) bool { return v.Decision != d })
+	person := unite(append(slices.Clone(same), more))
+	var had []string // the roles in which the person has signed
+	for _, v := range same {
+		if person[v.Persons[0]] == person[more.Persons[0]] {
+			had = append(had, v.Role)
+		}
+	}
+	if len(had) > 0 && len(persons) > 1 {
+		return false
+	}
+	// Others may yet fill the seats that the person may have without this vote. So it helps if
+	// and only if a seat in the role can be left empty while of all other seats as many as
+	// possible are filled.
+	rest := Rule{Groups: slices.DeleteFunc(slices.Clone(r.Asked()), func(g plan.Group) bool { return slices.Contains(had, g.Role) })}
+	return places(rest.count(append(same, more), d).Missing) < places(rest.count(same, d).Missing)
+}
+
+// places is how many persons groups ask for.
+func places(groups []plan.Group) int {
+	n := 0
+	for _, g := range groups {
+		n += g.Min
+	}
+	return n
 }
 
 // unite maps each person to one of those that count as the same.

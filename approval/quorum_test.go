@@ -201,3 +201,66 @@ func TestCountSeats(t *testing.T) {
 		})
 	}
 }
+
+// gains reports, by trying everything, whether votes fill more seats than before of some that
+// others have left.
+func gains(groups []plan.Group, before, after []one) bool {
+	if most(groups, after) > most(groups, before) {
+		return true
+	}
+	for i, g := range groups {
+		if g.Min > 0 {
+			left := slices.Clone(groups)
+			left[i].Min--
+			if gains(left, before, after) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestHelps holds the answer against one that tries all that others may sign afterwards.
+func TestHelps(t *testing.T) {
+	helped, counted := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		q, votes := &approval.Request{Rule: approval.Rule{Groups: groupsOf(t, "groups", 1)}}, votesOf(t)
+		role, who := rapid.SampledFrom(roles).Draw(t, "in"), rapid.SampledFrom([]string{"ada", "ben", "fay"}).Draw(t, "signer")
+		before, _ := people(votes)
+		after, _ := people(append(slices.Clone(votes), approval.Vote{Decision: approval.Approve, Role: role, Persons: []string{who}}))
+		require.Equal(t, gains(q.Rule.Groups, before, after), q.Helps(votes, role, who))
+		if q.Helps(votes, role, who) {
+			helped++
+			if q.Count(votes).Met() {
+				t.Fatal("nothing is missing")
+			}
+			if most(q.Rule.Groups, after) == most(q.Rule.Groups, before) {
+				counted++
+			}
+		}
+	})
+	t.Logf("%d votes help, %d of them only with others", helped, counted)
+}
+
+// TestHelpsSuffices: if all sign whose votes help, and nobody else, a request is answered that
+// can be answered at all.
+func TestHelpsSuffices(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q := &approval.Request{Rule: approval.Rule{Groups: groupsOf(t, "groups", 1)}}
+		var all, votes []approval.Vote
+		for _, who := range []string{"ada", "ben", "cleo", "dan", "eli"} {
+			for _, role := range rapid.SliceOfDistinct(rapid.SampledFrom(roles), rapid.ID).Draw(t, who) {
+				all = append(all, approval.Vote{ID: who + " as " + role, Decision: approval.Approve, Role: role, Persons: []string{who}})
+			}
+		}
+		for again := true; again; {
+			again = false
+			for _, v := range rapid.Permutation(all).Draw(t, "order") {
+				if q.Helps(votes, v.Role, v.Persons...) {
+					votes, again = append(votes, v), true
+				}
+			}
+		}
+		require.Equal(t, seats(q.Count(all).Missing), seats(q.Count(votes).Missing))
+	})
+}

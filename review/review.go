@@ -180,31 +180,50 @@ func (r *Reader) accepted(ctx context.Context, of []ledger.Barrier) (map[string]
 	}
 }
 
-// Waits reports whether a signer can still approve: a role is missing that the signer has,
-// the person may sign, and has not. Whoever cannot may do so for somebody else: then by is the
-// signer of whom one of the delegations, which are envelopes, says that.
+// Waits reports whether a further signature of a signer brings the barrier nearer to its end:
+// see [Open.Role]. Whoever has no such role may sign for somebody else: then by is the signer of
+// whom one of the delegations, which are envelopes, says that.
 func (o *Open) Waits(s trust.State, signer string, delegations ...[]byte) (by string, ok bool) {
-	v, known := s.Signers[signer]
-	if !known || v.Revoked != nil || o.Barrier.State.Closed() || !o.free(v.Person) {
-		return "", false
-	}
-	if slices.ContainsFunc(o.Tally.Missing, func(g plan.Group) bool { return v.Has(g.Role) }) {
+	if _, _, ok := o.Role(s, signer, nil); ok {
 		return "", true
 	}
-	now := time.Now()
 	for _, d := range delegations {
-		for _, g := range o.Tally.Missing {
-			if by, from, err := approval.Delegator(s, o.Request, d, signer, g.Role, now, now); err == nil && o.free(from.Person) {
-				return by, true
-			}
+		if _, by, ok := o.Role(s, signer, d); ok {
+			return by, true
 		}
 	}
 	return "", false
 }
 
-// free reports whether a person may sign, and has not, nor has anybody for them.
-func (o *Open) free(person string) bool {
-	return !o.Request.Rule.Excludes(person) && !slices.ContainsFunc(o.Votes, func(x approval.Vote) bool { return slices.Contains(x.Persons, trust.Fold(person)) })
+// Role returns a role in which a further signature of a signer brings the barrier nearer to its
+// end, one of those that are missing if there is any: a role of the signer or, with the envelope
+// of a delegation, of the signer by whom it is. The person may have signed in another role: see
+// [approval.Request.Helps].
+func (o *Open) Role(s trust.State, signer string, delegation []byte) (role, by string, ok bool) {
+	v, known := s.Signers[signer]
+	now := time.Now()
+	if !known || v.Revoked != nil || !now.Before(v.NotAfter.Time()) || o.Barrier.State.Closed() || o.Request.Rule.Excludes(v.Person) {
+		return "", "", false
+	}
+	missing := func(g plan.Group) bool {
+		return slices.ContainsFunc(o.Tally.Missing, func(m plan.Group) bool { return m.Role == g.Role })
+	}
+	for _, g := range slices.Concat(o.Tally.Missing, slices.DeleteFunc(slices.Clone(o.Request.Asked()), missing)) {
+		if !o.Request.Helps(o.Votes, g.Role, v.Person) {
+			continue
+		}
+		if len(delegation) == 0 {
+			if v.Has(g.Role) {
+				return g.Role, "", true
+			}
+			continue
+		}
+		by, from, err := approval.Delegator(s, o.Request, delegation, signer, g.Role, now, now)
+		if err == nil && !o.Request.Rule.Excludes(from.Person) && o.Request.Helps(o.Votes, g.Role, v.Person, from.Person) {
+			return g.Role, by, true
+		}
+	}
+	return "", "", false
 }
 
 // Text computes what people are shown, and returns [ErrDiffers] unless that is what they are

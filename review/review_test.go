@@ -123,6 +123,72 @@ func waits(t *testing.T, r *review.Reader, o *review.Open, signer, want string, 
 	}
 }
 
+// TestWaits: a barrier waits for everybody whose signature brings it nearer to its end, also in
+// another role than one in which the person has signed.
+func TestWaits(t *testing.T) {
+	d := stage.Deploy(t, new(host.Options))
+	s := stores["sqlite"](t)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	ada := d.Enrol(t, s, trust.SigDev, "Ada", "finance", "legal")
+	d.Enrol(t, s, trust.SigDev, "Ben", "finance")
+	d.Enrol(t, s, trust.SigDev, "Cleo", "legal")
+	d.Enrol(t, s, trust.SigDev, "Dan", "intern")
+	d.Enrol(t, s, trust.SigDev, "Rae", "finance", "legal")
+	state, err := trust.Read(t.Context(), s, d.Root)
+	require.NoError(t, err)
+	lent := lends(t, state, ada, "dan-key", func(d *approval.Delegation) { d.Roles = []string{"finance", "legal"} })
+	vote := func(role string, persons ...string) approval.Vote {
+		return approval.Vote{ID: role + " by " + persons[0], Decision: approval.Approve, Role: role, Persons: persons}
+	}
+	known := func(v approval.Vote) approval.Vote { v.Decision = approval.NotExecuted; return v }
+	both := []plan.Group{{Role: "finance", Min: 1}, {Role: "legal", Min: 1}}
+	for _, c := range []struct {
+		name   string
+		kind   approval.Kind
+		groups []plan.Group
+		votes  []approval.Vote
+		// want are those for whom it waits, with their roles: Dan has Ada's delegation.
+		want map[string]string
+	}{
+		{"nobody has signed", "", both, nil, map[string]string{"ada": "finance", "ben": "finance", "cleo": "legal", "dan": "finance"}},
+		{"the other role frees a seat", "", both, []approval.Vote{vote("finance", "ada")}, map[string]string{"ada": "legal", "cleo": "legal"}},
+		{"the seat is free", "", both, []approval.Vote{vote("finance", "ada"), vote("legal", "ada")}, map[string]string{"ben": "finance", "cleo": "legal"}},
+		{"another order", "", both, []approval.Vote{vote("legal", "ada"), vote("finance", "ada")}, map[string]string{"ben": "finance", "cleo": "legal"}},
+		{"somebody else has signed", "", both, []approval.Vote{vote("finance", "ben")}, map[string]string{"ada": "legal", "cleo": "legal", "dan": "legal"}},
+		{"another seat of the same role", "", []plan.Group{{Role: "finance", Min: 2}}, []approval.Vote{vote("finance", "ada")}, map[string]string{"ben": "finance"}},
+		{"the other role is filled", "", []plan.Group{{Role: "finance", Min: 2}, {Role: "legal", Min: 1}}, []approval.Vote{vote("finance", "ada"), vote("legal", "cleo")}, map[string]string{"ben": "finance"}},
+		{"Dan has signed for her", "", both, []approval.Vote{vote("finance", "dan", "ada")}, map[string]string{"ada": "legal", "cleo": "legal"}},
+		{"all have signed", "", both, []approval.Vote{vote("finance", "ben"), vote("legal", "cleo")}, nil},
+		{"of a call, too", approval.Outcome, both, []approval.Vote{known(vote("finance", "ada"))}, map[string]string{"ada": "legal", "cleo": "legal"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := review.Open{Votes: c.votes, Request: &approval.Request{
+				Kind: c.kind, Deployment: state.Deployment, Audience: state.Audience, Agent: "tester",
+				Rule: approval.Rule{Groups: c.groups, Excluded: []string{"rae"}},
+			}}
+			o.Tally = o.Request.Count(o.Votes)
+			have := map[string]string{}
+			for id, v := range state.Signers {
+				var delegation []byte
+				if id == "dan-key" {
+					delegation = lent
+				}
+				role, by, ok := o.Role(state, id, delegation)
+				require.Equal(t, ok && id == "dan-key", by == "ada-key")
+				if ok {
+					have[strings.ToLower(v.Person)] = role
+				}
+				_, waits := o.Waits(state, id, lent)
+				require.Equal(t, ok, waits)
+			}
+			if len(have) == 0 {
+				have = nil
+			}
+			require.Equal(t, c.want, have)
+		})
+	}
+}
+
 // lends returns a delegation by which another signs for finance.
 func lends(t *testing.T, s trust.State, by stage.Signer, delegate string, edit func(*approval.Delegation)) []byte {
 	t.Helper()

@@ -161,9 +161,13 @@ func (p *Program) chosen(ctx context.Context, at *place, r *review.Reader, root 
 	if s.role != "" {
 		return nil
 	}
-	var asked []plan.Group
-	asked = append(append(asked, o.Tally.Missing...), o.Request.Asked()...)
-	now := time.Now()
+	if role, _, ok := o.Role(r.State, s.signer, []byte(s.envelope)); ok {
+		s.role = role
+		return nil
+	}
+	// No approval of the signer would help. A rejection does, and of anything else the run says
+	// why not.
+	asked, now := o.Request.Asked(), time.Now()
 	for _, g := range asked {
 		ok := v.Has(g.Role)
 		if s.delegation != "" {
