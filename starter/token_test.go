@@ -14,7 +14,8 @@ import (
 )
 
 // TestCommandsWithKeysOnTokens runs testdata/token: what docs/trust.md shows of keys on
-// tokens, and what follows from it.
+// tokens, and what follows from it, and people who approve with a key there. SOFTHSM is the
+// path of the module.
 func TestCommandsWithKeysOnTokens(t *testing.T) {
 	p, module := scripts(t, "testdata/token"), softhsm.Module(t)
 	setup := p.Setup
@@ -22,6 +23,7 @@ func TestCommandsWithKeysOnTokens(t *testing.T) {
 		if err := setup(e); err != nil {
 			return err
 		}
+		e.Setenv("SOFTHSM", module)
 		return tokenPage(filepath.Join(e.WorkDir, "page"), filepath.Join(e.WorkDir, "token"), module)
 	}
 	testscript.Run(t, p)
