@@ -3,6 +3,7 @@ package review_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"chimera.ai/engine/approval"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/pgtest"
+	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/ledgertest"
@@ -61,7 +63,8 @@ var stores = map[string]func(t *testing.T) ledger.Store{
 	},
 }
 
-// TestManyBarriers: what is asked of the store does not grow with each barrier that is listed.
+// TestManyBarriers: a thousand barriers are listed in less than a second, and what is asked of
+// the store does not grow with each.
 func TestManyBarriers(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
@@ -81,9 +84,25 @@ func TestManyBarriers(t *testing.T) {
 				lends(t, r.State, fay, "leo-key", func(d *approval.Delegation) { d.Roles = []string{"editor"} }),
 				lends(t, r.State, fay, "leo-key", func(d *approval.Delegation) { d.Expires = d.NotBefore }),
 			}
-			begun := time.Now()
-			list, err := r.List(t.Context(), ledger.BarrierOpen, ledger.Page{Limit: barriers})
-			require.NoError(t, err)
+			// The machine may be busy with other tests.
+			var list []review.Open
+			best := time.Duration(math.MaxInt64)
+			for range 3 {
+				c.asked = 0
+				begun := time.Now()
+				var err error
+				list, err = r.List(t.Context(), ledger.BarrierOpen, ledger.Page{Limit: barriers})
+				require.NoError(t, err)
+				best = min(best, time.Since(begun))
+			}
+			t.Logf("%d barriers, of each one signature: %s, with %d queries", len(list), best.Round(time.Millisecond), c.asked)
+			require.Len(t, list, barriers)
+			require.LessOrEqual(t, c.asked, 3)
+			bound := time.Second
+			if raced.Enabled {
+				bound *= 10
+			}
+			require.Less(t, best, bound)
 			for i := range list {
 				require.Equal(t, fmt.Sprintf("b-%04d", i), list[i].Barrier.ID)
 				waits(t, r, &list[i], "eve-key", "no") // she has signed it
@@ -95,9 +114,6 @@ func TestManyBarriers(t *testing.T) {
 				waits(t, r, &list[i], "eve-key", "no", useless...)
 				require.Equal(t, []plan.Group{{Role: "finance", Min: 1}}, list[i].Tally.Missing)
 			}
-			t.Logf("%d barriers, of each one signature: %s, with %d queries", len(list), time.Since(begun).Round(time.Millisecond), c.asked)
-			require.Len(t, list, barriers)
-			require.LessOrEqual(t, c.asked, 3)
 
 			c.asked = 0
 			one, err := r.Find(t.Context(), "b-0007")
