@@ -134,6 +134,7 @@ func scripts(t *testing.T, dir string) testscript.Params {
 			"listens":    listens,
 			"payloads":   payloads,
 			"waitfor":    waitFor,
+			"appears":    appears,
 			"cmpbatch":   cmpBatch,
 			"firsthash":  firstHash,
 			"flip":       flip,
@@ -382,6 +383,17 @@ func waitFor(ts *testscript.TestScript, _ bool, args []string) {
 		var r client.Status
 		return json.Unmarshal([]byte(ts.ReadFile("stdout")), &r) == nil && string(r.State) == args[0] &&
 			(len(args) == 2 || r.Detail != nil && slices.ContainsFunc(r.Detail.Waiting, func(w contract.Wait) bool { return string(w.Kind) == args[2] }))
+	})
+}
+
+// appears FILE TEXT waits until a file has a text.
+func appears(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: appears FILE TEXT")
+	}
+	until(ts, args[0]+" has "+args[1], func() bool {
+		raw, err := os.ReadFile(ts.MkAbs(args[0]))
+		return err == nil && strings.Contains(string(raw), args[1])
 	})
 }
 
