@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
+	sdkpb "go.temporal.io/api/sdk/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
@@ -73,6 +74,11 @@ func TestApprovals(t *testing.T) {
 	s := stage.State(t, a.h.Client(), run)
 	require.Equal(t, []contract.Group{{Role: "editor", Min: 1}, {Role: "finance", Min: 1}}, s.Barriers[0].Missing)
 	require.Equal(t, contract.WaitApproval, s.Waiting[0].Kind)
+	value, err := a.h.Client().QueryWorkflow(t.Context(), run.GetID(), "", "__temporal_workflow_metadata")
+	require.NoError(t, err)
+	var shown sdkpb.WorkflowMetadata // what Temporal's web pages show
+	require.NoError(t, value.Get(&shown))
+	require.Contains(t, shown.GetCurrentDetails(), "**Waits for approval** by 1 of editor, 1 of finance: write, since "+s.Barriers[0].Since+", until "+s.Barriers[0].Until+" (barrier "+b.ID+")")
 	drafts, err := a.h.Store().Ledger.ListTasks(t.Context(), task.StateDraft, ledger.Page{})
 	require.NoError(t, err)
 	require.Len(t, drafts, 2)
