@@ -62,7 +62,7 @@ func TestReplayed(t *testing.T) {
 		{"the amount left out", approval.Foreign, "another request", other(func(r *approval.Request) { r.Actions[0].Amount, r.Actions[0].Currency = "", "" })},
 		{"altered currency", approval.Foreign, "another request", other(func(r *approval.Request) { r.Actions[0].Currency = "USD" })},
 		{"other display text", approval.Foreign, "the text", other(func(r *approval.Request) { r.Text = digest("harmless") })},
-		{"another renderer", approval.Foreign, "another request", other(func(r *approval.Request) { r.Renderer = 2 })},
+		{"another renderer", approval.Foreign, "another request", other(func(r *approval.Request) { r.Renderer++ })},
 		{"a weaker rule", approval.Foreign, "another request", other(func(r *approval.Request) { r.Rule.Groups = r.Rule.Groups[:1] })},
 		{"an excluded person let in", approval.Foreign, "another request", other(func(r *approval.Request) { r.Rule.Excluded = r.Rule.Excluded[:1] })},
 		{"a decision made again", approval.Foreign, "another request", other(func(r *approval.Request) { r.Actions[0].Decision = "dec-9" })},

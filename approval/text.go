@@ -3,6 +3,7 @@ package approval
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"chimera.ai/engine/approval/display"
@@ -83,7 +84,7 @@ func (s *Shown) Of(p *plan.Plan, node int) {
 		e := &p.Edges[i]
 		if e.From == node && e.FromPort == plan.CompensatePort {
 			to := &p.Nodes[e.To]
-			ways = append(ways, fmt.Sprintf("%s (%s) with %s for %s", to.Activity(), to.ID, e.Transform, e.ToPort))
+			ways = append(ways, fmt.Sprintf("%s (%s) with %s for %s", to.Activity(), to.ID, template(e.Transform), e.ToPort))
 		}
 	}
 	switch {
@@ -94,6 +95,20 @@ func (s *Shown) Of(p *plan.Plan, node int) {
 	case n.Commit != nil && n.Commit.Waived != "":
 		s.Undo = "nothing undoes it: " + n.Commit.Waived
 	}
+}
+
+// plain is a string that needs no quotes: it has no spaces, and nothing that the text escapes.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_$.{}\[\]/-]+$`)
+
+// template is the template of an edge as people read it: a plain string that is no JSON by
+// itself, such as ${args.path}, as it is, and everything else in JSON. So templates that differ
+// look different, and a string cannot look like the words around it.
+func template(raw json.RawMessage) string {
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil || !plain.MatchString(s) || json.Valid([]byte(s)) {
+		return string(raw)
+	}
+	return s
 }
 
 // Checkpoint is a checkpoint as a request names it: origin, size and root, without its

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"chimera.ai/engine/approval"
 	"chimera.ai/engine/approval/display"
@@ -150,12 +151,12 @@ func TestShownOf(t *testing.T) {
 		Edges: []plan.Edge{
 			{From: 0, FromPort: "out", To: 2, ToPort: "in"},
 			{From: 0, FromPort: plan.CompensatePort, To: 1, ToPort: "payment", Transform: json.RawMessage(`"${output}"`)},
-			{From: 0, FromPort: plan.CompensatePort, To: 2, ToPort: "text", Transform: json.RawMessage(`"sorry"`)},
+			{From: 0, FromPort: plan.CompensatePort, To: 2, ToPort: "text", Transform: json.RawMessage(`"sorry for text; bank/keep (x)"`)},
 			{From: 2, FromPort: "out", To: 3, ToPort: "in"},
 		},
 	}
 	for i, want := range []approval.Shown{
-		{Description: "pay the invoice", Resources: []string{"account:1"}, Undo: `bank/refund (refund) with "${output}" for payment; mail/send (tell) with "sorry" for text`},
+		{Description: "pay the invoice", Resources: []string{"account:1"}, Undo: `bank/refund (refund) with ${output} for payment; mail/send (tell) with "sorry for text; bank/keep (x)" for text`},
 		{},
 		{Undo: "nothing undoes it: what is read stays read"},
 		{},
@@ -164,6 +165,42 @@ func TestShownOf(t *testing.T) {
 		s.Of(p, i)
 		require.Equal(t, want, s, p.Nodes[i].ID)
 	}
+}
+
+// TestTemplates: templates of edges look as simple as they may, and each unlike all others.
+func TestTemplates(t *testing.T) {
+	shown := func(template string) string {
+		var s approval.Shown
+		s.Of(&plan.Plan{
+			Nodes: []plan.Node{{ID: "pay"}, {ID: "refund", Provider: "bank", Operation: "refund"}},
+			Edges: []plan.Edge{{From: 0, FromPort: plan.CompensatePort, To: 1, ToPort: "in", Transform: json.RawMessage(template)}},
+		}, 0)
+		text, ok := strings.CutPrefix(s.Undo, "bank/refund (refund) with ")
+		require.True(t, ok)
+		text, ok = strings.CutSuffix(text, " for in")
+		require.True(t, ok)
+		return text
+	}
+	for _, c := range [][2]string{
+		{`"${args.path}"`, `${args.path}`}, {`"a/${args.list[0]}-b.txt"`, `a/${args.list[0]}-b.txt`}, {`"\u0061"`, `a`},
+		{`12`, `12`}, {`"12"`, `"12"`}, {`true`, `true`}, {`"true"`, `"true"`}, {`null`, `null`}, {`"null"`, `"null"`}, {`{}`, `{}`}, {`"{}"`, `"{}"`}, {`"[]"`, `"[]"`},
+		{`""`, `""`}, {`" "`, `" "`}, {`"a b"`, `"a b"`}, {`"\""`, `"\""`}, {`"\\"`, `"\\"`}, {`"a\n"`, `"a\n"`}, {`"a;b"`, `"a;b"`}, {`"\u00e9"`, `"\u00e9"`}, {`["${output}"]`, `["${output}"]`},
+	} {
+		require.Equal(t, c[1], shown(c[0]), c[0])
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		some := rapid.SliceOfN(rapid.SampledFrom([]string{`"`, `\`, "$", "{", "}", "[", "]", "1", "a", " ", ";", ",", "for", "null", "\n"}), 0, 4)
+		var all [2]string
+		for i := range all {
+			v := strings.Join(some.Draw(r, "value"), "")
+			if all[i] = v; rapid.Bool().Draw(r, "a string") || !json.Valid([]byte(v)) {
+				raw, err := json.Marshal(v)
+				require.NoError(r, err)
+				all[i] = string(raw)
+			}
+		}
+		require.Equal(r, all[0] == all[1], shown(all[0]) == shown(all[1]), "%s and %s", all[0], all[1])
+	})
 }
 
 func TestCheckpoint(t *testing.T) {

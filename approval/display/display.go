@@ -12,7 +12,7 @@
 // says that the text ends; between them are the lines of the barrier, and after an empty
 // line those of each action:
 //
-//	chimera approval text, version 1
+//	chimera approval text, version 2
 //	deployment:       "acme"
 //	...
 //	actions:          1
@@ -130,8 +130,8 @@ import (
 )
 
 // Version is the version of the form of the text. It changes whenever the text of any
-// view does.
-const Version = 1
+// view does, or the words in which package approval puts the same things into one.
+const Version = 2
 
 // Bounds of a view. Text refuses what exceeds them.
 const (

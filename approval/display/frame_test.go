@@ -28,7 +28,7 @@ type line struct {
 
 var (
 	rowHead   = regexp.MustCompile(`^( *)(?:([a-z][a-z ]*):( +)|(\$)|(\+ ))`)
-	frameOnly = regexp.MustCompile(`^(|chimera approval text, version 1|action [0-9]+ of [0-9]+|end of the approval text|    \.\.\. [0-9]+ of [0-9]+ values? left out \.\.\.)$`)
+	frameOnly = regexp.MustCompile(`^(|chimera approval text, version 2|action [0-9]+ of [0-9]+|end of the approval text|    \.\.\. [0-9]+ of [0-9]+ values? left out \.\.\.)$`)
 	// overlong are the rows that may be wider than others: a digest, and what belongs to
 	// the row before it or after it anyway.
 	overlong = regexp.MustCompile(`^( *[a-z ]+: +|[ $.\["+=]*)"?sha256:[0-9a-f]{64}"?$`)
@@ -235,7 +235,7 @@ func (r *reader) essence(it *Item) {
 // verify reads a text back and holds it to the view that it is of.
 func verify(t require.TestingT, v *View, text string) {
 	r := &reader{t, read(t, text)}
-	r.next("chimera approval text, version 1")
+	r.next("chimera approval text, version 2")
 	r.field("deployment", v.Deployment)
 	r.field("audience", v.Audience)
 	r.field("namespace", v.Namespace)
@@ -395,7 +395,7 @@ func (r *reader) leaf(tokens []token, want leaf) {
 
 func TestReaderRefusesForgery(t *testing.T) {
 	for _, text := range []string{
-		"amount:           \"1\"\n  amount of:      \"1\"\n", "chimera approval text, version 1\nhello\n",
+		"amount:           \"1\"\n  amount of:      \"1\"\n", "chimera approval text, version 2\nhello\n",
 		"amount:           \"1\" in \"\u202e\"\n",
 	} {
 		require.Panics(t, func() { read(panics{}, text) }, text)
