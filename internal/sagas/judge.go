@@ -230,16 +230,21 @@ func (t *trial) consistent(n *Node, r row, comp, not bool, calls []*call) string
 			return u.ID + " has failed"
 		}
 	}
+	if comp {
+		g.spared()
+	}
 	for _, u := range n.Undo {
 		name := key(n.ID, u.ID)
 		got := t.j.of(operation(u.Op), name)
 		if len(got) > 0 && !g.may[u.ID] {
 			return name + " was called, and does not run"
 		}
-		if len(got) == 0 && g.runs[u.ID] && u.Does != Rejected && !t.s.Killed && !starves(u) && !slices.ContainsFunc(n.Undo, func(x *Node) bool {
+		// What was not called has not succeeded, whatever was killed.
+		excused := u.Does == Rejected || t.s.Killed || starves(u) || slices.ContainsFunc(n.Undo, func(x *Node) bool {
 			m, _ := g.fails(x)
 			return x != u && m && !g.before(x, u) && !g.before(u, x)
-		}) {
+		})
+		if len(got) == 0 && g.runs[u.ID] && (comp || !excused) {
 			return name + " was not called"
 		}
 		want := nothing
@@ -264,7 +269,7 @@ func (t *trial) consistent(n *Node, r row, comp, not bool, calls []*call) string
 	}
 	stands := t.j.stands(n.ID)
 	switch {
-	case !ran && comp:
+	case comp && len(calls) == 0:
 		return "nothing undoes it"
 	case n.Verify == Truth && stands && comp:
 		return "it still stands"

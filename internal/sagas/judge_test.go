@@ -163,3 +163,38 @@ func TestJudgeOfUnknown(t *testing.T) {
 		})
 	})
 }
+
+// TestJudgeOfKilled: that a worker was killed excuses no call where an effect is said to be
+// undone.
+func TestJudgeOfKilled(t *testing.T) {
+	killed := func() (*Plan, *Seen) {
+		p, s := told()
+		s.Killed = true
+		return p, s
+	}
+	findsEach(t, killed, map[string]func(s *Seen){
+		"one is not undone":                         without("6"),
+		"the block does not come to its end":        without("8"),
+		"what could not be undone is called undone": func(s *Seen) { s.Compensated, s.NotCompensated = []string{"d", "b", "a"}, []string{} },
+	})
+	// A call that a verification says never happened needs no undoing, and one that nobody has
+	// made is not undone.
+	one := func(verify Verify) (*Plan, *Seen) {
+		return &Plan{Seed: 1, CancelAt: -1, CancelAgain: -1, Nodes: []*Node{
+				{ID: "n1", Op: Write, Does: OK, Verify: verify, Undo: []*Node{{ID: "u1", Op: Erase, Does: OK}}},
+				{ID: "n2", Op: Fail, Needs: []string{"n1"}},
+			}}, &Seen{
+				Journal: "begin write n1 - - 1\ndid write n1 - - 1\nok write n1 - - 1\n",
+				State:   "failed", Kind: "tool_error", Node: "n2", Compensated: []string{"n1"}, NotCompensated: []string{}, Armed: []string{"n1"}, Killed: true,
+			}
+	}
+	p, s := one(Never)
+	require.Equal(t, []string{
+		"n1, compensated true, not compensated false: if it is settled: n1/u1 was not called; if it is unknown: n1/u1 was not called",
+	}, Judge(p, s))
+	s.Compensated, s.NotCompensated = s.NotCompensated, s.Compensated
+	require.Empty(t, Judge(p, s), "the worker may have died when it was to be undone")
+	p, s = one(Truth)
+	s.Journal, s.Kind, s.Node, s.Compensated = "begin write n1 - - 1\nbegin look n1 - - 2\ngone look n1 - - 2\n", "unsent", "n1", []string{}
+	require.Empty(t, Judge(p, s), "there was nothing to undo")
+}

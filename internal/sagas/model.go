@@ -168,17 +168,12 @@ func resolve(nodes []*Node, enters func(*Node) bool, calls func(*Node) []*call, 
 			can = enters(n)
 			must = can
 		}
-		want := map[string]state{}
-		for _, id := range n.Needs {
-			want[id] = succeeded
-		}
 		if n.Rescues != "" {
-			want[n.Rescues] = n.From
 			must = must && n.From != outcomeUnknown // if it can be undone
 		}
-		for id, s := range want {
+		for id, s := range n.wants() {
 			can = can && slices.Contains(g.ends[id], s)
-			must = must && len(g.ends[id]) == 1 && g.ends[id][0] == s
+			must = must && g.must(id, s)
 		}
 		g.may[n.ID], g.runs[n.ID] = can, can && must
 		if can {
@@ -189,6 +184,36 @@ func resolve(nodes []*Node, enters func(*Node) bool, calls func(*Node) []*call, 
 		}
 	}
 	return g
+}
+
+// wants has the nodes that must have ended before a node is started, and how.
+func (n *Node) wants() map[string]state {
+	all := map[string]state{}
+	for _, id := range n.Needs {
+		all[id] = succeeded
+	}
+	if n.Rescues != "" {
+		all[n.Rescues] = n.From
+	}
+	return all
+}
+
+// must reports whether a node can end in one way only.
+func (g *graph) must(id string, s state) bool { return len(g.ends[id]) == 1 && g.ends[id][0] == s }
+
+// spared leaves out every end of a block's nodes that ends the block: it has come to its end.
+func (g *graph) spared() {
+	for _, n := range g.nodes {
+		runs := g.may[n.ID]
+		for id, s := range n.wants() {
+			runs = runs && g.must(id, s)
+		}
+		g.runs[n.ID] = runs
+		g.ends[n.ID] = slices.DeleteFunc(g.ends[n.ID], func(s state) bool {
+			_, fatal := g.fatal(n, s)
+			return fatal || s == skipped && runs
+		})
+	}
 }
 
 // rescuer returns the node that handles a way in which a node may end, or nil.
