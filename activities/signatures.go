@@ -157,46 +157,20 @@ func (g *Guardian) receive(ctx context.Context, s trust.State, run *ledger.Run, 
 	return out, refusal(err)
 }
 
-// verify verifies a signature for a barrier. A person's second one in the same role says
-// nothing new.
+// verify verifies a signature that arrives at a barrier.
 func (g *Guardian) verify(ctx context.Context, s trust.State, b *ledger.Barrier, envelope []byte) (approval.Vote, error) {
 	r, digest, err := approval.Of(b)
 	if err != nil {
 		return approval.Vote{}, contract.Errorf(contract.Blocked, "%w", err)
 	}
-	now := time.Now()
-	if b.State == ledger.BarrierApproved {
-		now = time.Time{} // one that has counted is found below
-	}
-	v, err := approval.Verify(s, r, digest, envelope, now)
+	at := approval.ValidAt(b.State, time.Now())
+	v, err := approval.Verify(s, r, digest, envelope, at)
 	if err != nil {
 		return v, err
 	}
-	votes, _, err := g.votes(ctx, s, r, digest, now)
+	votes, _, err := g.votes(ctx, s, r, digest, at)
 	if err != nil {
 		return v, err
 	}
-	for _, have := range votes {
-		if have.ID == v.ID {
-			return v, nil // it was sent again
-		}
-	}
-	switch {
-	case b.State.Closed():
-		return v, &approval.Refusal{Code: approval.Late, Detail: "the barrier is " + string(b.State)}
-	case v.Decision == approval.Reject:
-		return v, nil
-	}
-	for _, have := range votes {
-		if !slices.ContainsFunc(have.Persons, func(p string) bool { return slices.Contains(v.Persons, p) }) {
-			continue
-		}
-		switch {
-		case v.Decision.States() && have.Decision != v.Decision:
-			return v, &approval.Refusal{Code: approval.Twice, Detail: "the person has stated the opposite before"}
-		case have.Role == v.Role && have.Decision == v.Decision:
-			return v, &approval.Refusal{Code: approval.Twice, Detail: "the person has signed it in this role before"}
-		}
-	}
-	return v, nil
+	return v, v.Arrives(b.State, votes)
 }

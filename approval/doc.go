@@ -26,8 +26,8 @@
 // the ledger has barrier.escalated, the groups of the escalation are not asked, and after it,
 // they must be met as well as all others. So the order of entries in the ledger tells whether
 // an approval was complete before. [Verify] checks an envelope against a request and the
-// statements of the admins. [Request.Count]
-// says whether verified votes are enough: for each group as many different persons as it
+// statements of the admins, and [Vote.Arrives] whether it is late, or signed before.
+// [Request.Count] says whether verified votes are enough: for each group as many different persons as it
 // asks for, of whom nobody counts twice, and [Request.Objection] whether one of them ends it
 // without an answer. Who signs for another, by a [Delegation], counts as
 // one person with that other.

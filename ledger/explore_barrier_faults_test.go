@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -177,6 +178,27 @@ func TestBarrierProtocolFaults(t *testing.T) {
 				b.ExpiresAt = tick(9)
 				return b.Escalate(now)
 			}
+		},
+		"a signature counts late": func(m *barrierMoves) {
+			m.arrives = func(v approval.Vote, _ ledger.BarrierState, counted []approval.Vote) error {
+				return v.Arrives(ledger.BarrierOpen, counted)
+			}
+		},
+		"a person signs twice in a role": func(m *barrierMoves) {
+			m.arrives = func(v approval.Vote, state ledger.BarrierState, counted []approval.Vote) error {
+				if err := v.Arrives(state, counted); approval.Refused(err) == nil || approval.Refused(err).Code != approval.Twice {
+					return err
+				}
+				return nil
+			}
+		},
+		"what comes again is late": func(m *barrierMoves) {
+			m.arrives = func(v approval.Vote, state ledger.BarrierState, _ []approval.Vote) error {
+				return v.Arrives(state, nil)
+			}
+		},
+		"what has counted must be valid when it comes again": func(m *barrierMoves) {
+			m.validAt = func(_ ledger.BarrierState, now time.Time) time.Time { return now }
 		},
 		"checks before the last signature count": func(m *barrierMoves) {
 			m.checks = func(b ledger.Barrier) bool { return true }

@@ -17,8 +17,8 @@ import (
 // with two keys, and one who rejects; two guardians, which read and then write, and crash in
 // between; and a clock. In some walks one more person is asked after a while, or one effect has
 // a precheck, which may be called for any round at any time. All make the moves of
-// [ledger.Barrier], [ledger.Approval] and [approval.Rule], and no other. Signatures themselves
-// are not walked: a signature is valid at some ticks.
+// [ledger.Barrier], [ledger.Approval], [approval.Rule] and [approval.Vote], and no other.
+// Signatures themselves are not walked: a signature is valid at some ticks.
 
 // barrierMoves are those that guardians and stores make.
 type barrierMoves struct {
@@ -32,6 +32,9 @@ type barrierMoves struct {
 	due      func(b *ledger.Barrier) *ledger.Time
 	escalate func(b ledger.Barrier, now ledger.Time) (ledger.Barrier, bool, error)
 	asked    func(r *approval.Request) []plan.Group
+	// Whether a signature that arrives counts, by when it is valid.
+	validAt func(state ledger.BarrierState, now time.Time) time.Time
+	arrives func(v approval.Vote, state ledger.BarrierState, counted []approval.Vote) error
 	// What the role effects checks before it calls a precheck for a barrier, and what the
 	// guardian checks of the calls that were made.
 	checks    func(b ledger.Barrier) bool
@@ -57,6 +60,8 @@ var soundBarriers = barrierMoves{
 	due:      (*ledger.Barrier).Escalates,
 	escalate: ledger.Barrier.Escalate,
 	asked:    (*approval.Request).Asked,
+	validAt:  approval.ValidAt,
+	arrives:  approval.Vote.Arrives,
 	checks:   func(b ledger.Barrier) bool { return b.State == ledger.BarrierApproved },
 	rechecked: func(made []ledger.Check, barrier string) bool {
 		return slices.ContainsFunc(made, func(c ledger.Check) bool { return c.Barrier == barrier })
@@ -264,12 +269,17 @@ func (h *hall) barriers() []ledger.Barrier {
 // valid reports whether the signature of a key is valid now.
 func (h *hall) valid(k int) bool { return int(h.now) >= keys[k].from && int(h.now) <= keys[k].until }
 
+// vote is the signature of a key.
+func vote(k int) approval.Vote {
+	return approval.Vote{ID: idName(int8(k)), Decision: keys[k].decision, Signer: idName(int8(k)), Role: keys[k].role, Persons: persons[k]}
+}
+
 // votes are the signatures of a round that count now, or ever.
 func (h *hall) votes(n int, ever bool) []approval.Vote {
 	all := make([]approval.Vote, 0, nKeys)
 	for k, signed := range h.rounds[n].signed {
 		if signed && (ever || h.valid(k)) {
-			all = append(all, approval.Vote{ID: idName(int8(k)), Decision: keys[k].decision, Signer: idName(int8(k)), Role: keys[k].role, Persons: persons[k]})
+			all = append(all, vote(k))
 		}
 	}
 	return all
@@ -332,9 +342,7 @@ func (h hall) steps(m barrierMoves) []hall {
 		if h.rounds[n].state == 0 {
 			continue
 		}
-		for k := range keys {
-			out = h.sign(out, n, k)
-		}
+		out = h.sign(out, m, n)
 		out = h.look(out, m, n)
 		if h.extent.checks {
 			out = h.check(out, m, n)
@@ -429,18 +437,47 @@ func (h hall) open(out []hall, m barrierMoves) []hall {
 	return append(out, next)
 }
 
-// sign is a signature that arrives. Early and late ones are refused, and so is a person's
-// second one in a role, and one of whom nobody asks yet.
-func (h hall) sign(out []hall, n, k int) []hall {
-	if h.rounds[n].signed[k] || h.rounds[n].state != 1 || !h.valid(k) || (n > 0 || h.extent.checks) && k%2 == 1 {
-		return out // the last: to walk less
+// sign is a signature that arrives at a round, of each key, whenever it does. If the key has
+// signed before, that comes again, and so does another one of it.
+func (h hall) sign(out []hall, m barrierMoves, n int) []hall {
+	state := states[h.rounds[n].state]
+	ever := m.validAt(state, tick(h.now).Time()).IsZero()
+	counted, groups := h.votes(n, ever), h.rule(m, n).Groups
+	for k := range keys {
+		if (n > 0 || h.extent.checks) && k%2 == 1 {
+			continue // to walk less
+		}
+		signed, wrong := h.rounds[n].signed[k], ""
+		// The verification refuses what is not valid, and whom nobody asks.
+		if !ever && !h.valid(k) || !slices.ContainsFunc(groups, func(g plan.Group) bool { return g.Role == keys[k].role }) {
+			if !signed || state != ledger.BarrierApproved {
+				continue
+			}
+			wrong = "a signature that an approval rests on is refused when it comes again"
+		} else if wrong = arrives(m, vote(k), signed, state, counted); wrong == "" && (signed || state != ledger.BarrierOpen) {
+			continue
+		}
+		next := h
+		next.rounds[n].signed[k], next.wrong = true, wrong
+		out = append(out, next)
 	}
-	if k == escalateKey && h.rounds[n].escalated == 0 {
-		return out
+	return out
+}
+
+// arrives says what is wrong with how a valid signature fares, by whether its key has signed
+// before.
+func arrives(m barrierMoves, v approval.Vote, signed bool, state ledger.BarrierState, counted []approval.Vote) string {
+	err := m.arrives(v, state, counted)
+	switch {
+	case err != nil && (signed || state == ledger.BarrierOpen):
+		return "a signature that counts is refused"
+	case err == nil && !signed && state != ledger.BarrierOpen:
+		return "a signature is accepted that comes late"
 	}
-	next := h
-	next.rounds[n].signed[k] = true
-	return append(out, next)
+	if v.ID = "another"; signed && v.Decision == approval.Approve && m.arrives(v, state, counted) == nil {
+		return "a person's second signature in a role is accepted"
+	}
+	return ""
 }
 
 // look is a guardian that says how a barrier stands.
