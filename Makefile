@@ -77,7 +77,7 @@ alone:
 	go test -vet=off $(SHORT) -timeout 20m $(ALONE)
 named:
 	go test -vet=off $(SHORT) -timeout 20m -parallel 6 -p 2 -skip '^($(LATER))$$' -run '^($(NAMED))$$' ./host ./internal/sagas ./internal/siege ./ledger/postgres ./ledger/sqlite ./starter
-	go test -vet=off $(SHORT) -timeout 20m -parallel 3 -p 2 -run '^($(LATER))$$' ./host ./internal/sagas
+	go test -vet=off $(SHORT) -timeout 20m -parallel 5 -p 2 -run '^($(LATER))$$' ./host ./internal/sagas
 
 .PHONY: lint
 lint: linters ## formatting, vet, staticcheck, exhaustive switches, determinism of workflows

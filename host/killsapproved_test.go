@@ -95,6 +95,7 @@ func (k *killed) verifying(t *testing.T, runs []client.WorkflowRun) {
 // approval is neither lost nor used twice: the tool counts one call for each.
 func TestKillsLoseNoApproval(t *testing.T) {
 	raced.Skip(t)
+	t.Parallel()
 	for _, victim := range []string{"engine", "guardian", "effects"} {
 		t.Run(victim, func(t *testing.T) {
 			t.Parallel()
