@@ -48,7 +48,8 @@ func repeat(ctx context.Context, run, what string, send func() (code, detail str
 // passing reports whether an error of an update may be over soon.
 func passing(err error) bool {
 	return errors.As(err, new(*serviceerror.ResourceExhausted)) || errors.As(err, new(*serviceerror.Unavailable)) ||
-		errors.As(err, new(*serviceerror.WorkflowNotReady)) || errors.Is(err, context.DeadlineExceeded)
+		errors.As(err, new(*serviceerror.WorkflowNotReady)) || errors.As(err, new(*sdk.WorkflowUpdateServiceTimeoutOrCanceledError)) ||
+		errors.Is(err, context.DeadlineExceeded)
 }
 
 // update sends an update once, and reads its answer.

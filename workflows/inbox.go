@@ -15,6 +15,8 @@ const (
 	// maxSignals is how many signals an execution takes before the run continues as new:
 	// beyond 10,000 the server refuses them.
 	maxSignals = 500
+	// From floodSignals on, an execution continues as new once it has floodEvents, too.
+	floodSignals, floodEvents = 100, 1_000
 	// maxWaiting and maxWaitingBytes bound the signatures that wait to be verified. What
 	// exceeds them is dropped, and may be sent again.
 	maxWaiting      = 1000

@@ -11,7 +11,7 @@ import (
 func (r *run) due() bool {
 	length, bytes := r.info.GetCurrentHistoryLength(), r.info.GetCurrentHistorySize()
 	switch {
-	case length >= r.hard(), bytes >= hardBytes, r.inbox.received >= maxSignals:
+	case length >= r.hard(), bytes >= hardBytes, r.inbox.received >= maxSignals, r.inbox.received >= floodSignals && length >= floodEvents:
 		r.draining = true
 	case length >= r.head.ContinueAfter, bytes >= softBytes, r.info.GetContinueAsNewSuggested():
 		if n, short := r.activities(); n <= little && short {
