@@ -135,8 +135,8 @@ type CarriedWait struct {
 	Lost     int `json:"lost,omitempty"`
 	// Called reports that one of the workers that were lost may have made the call.
 	Called bool `json:"called,omitempty"`
-	Waits    int `json:"waits,omitempty"`
-	Spent    int `json:"spent,omitempty"`
+	Waits  int  `json:"waits,omitempty"`
+	Spent  int  `json:"spent,omitempty"`
 	// Error is the failure whose error edges are to be chosen.
 	Error *ErrorPayload `json:"error,omitempty"`
 	// Child is the child workflow that makes the call, and Key the id of the payload
