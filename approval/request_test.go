@@ -136,7 +136,7 @@ func TestRequestRefused(t *testing.T) {
 		{"nobody is asked", "nobody is asked", func(r *approval.Request) { r.Rule.Groups = nil }},
 		{"nobody is asked, by an empty list", "nobody is asked", func(r *approval.Request) { r.Rule.Groups = []plan.Group{} }},
 		{"for nothing", "0 actions", func(r *approval.Request) { r.Actions = nil }},
-		{"for too much", "1001 actions", func(r *approval.Request) { r.Actions = make([]approval.Action, ledger.MaxAwaited+1) }},
+		{"for too much", "257 actions", func(r *approval.Request) { r.Actions = make([]approval.Action, ledger.MaxAwaited+1) }},
 		{"groups not sorted", "not sorted", func(r *approval.Request) { slices.Reverse(r.Rule.Groups) }},
 		{"actions not sorted", "not sorted", func(r *approval.Request) { slices.Reverse(r.Actions) }},
 		{"a group of nobody", "a group of 0 persons", func(r *approval.Request) { r.Rule.Groups[0].Min = 0 }},

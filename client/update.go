@@ -55,7 +55,7 @@ func passing(err error) bool {
 // update sends an update once, and reads its answer.
 func (c *Client) update(ctx context.Context, run, name string, argument json.RawMessage, answer any) error {
 	u, err := c.temporal.UpdateWorkflow(ctx, sdk.UpdateWorkflowOptions{
-		WorkflowID: run, UpdateName: name, Args: []any{argument}, WaitForStage: sdk.WorkflowUpdateStageCompleted,
+		WorkflowID: run, UpdateName: name, Args: []any{contract.Argument(argument)}, WaitForStage: sdk.WorkflowUpdateStageCompleted,
 	})
 	if err != nil {
 		return err

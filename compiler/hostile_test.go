@@ -29,6 +29,9 @@ input_schema: {type: object, properties: {x: {type: string}}, required: [x]}
 output_schema: {type: object}
 `
 
+// approved is a node up to its approval.
+const approved = "nodes:\n  - id: a\n    template: engine/pass\n    effect_class: committing\n    commit_policy:\n      approval:\n        "
+
 // repeated writes one line for each number.
 func repeated(n int, format string) string {
 	var b strings.Builder
@@ -61,6 +64,9 @@ func TestHostile(t *testing.T) {
 		"alternatives":      {plainHead + one + "edges:\n" + repeated(2_000, "  - {from_node: $input, from_port: x, to_node: a, to_port: x, edge_type: conditional, required: false, when: value == '%'}"), ""},
 		"one circle":        {plainHead + "nodes:\n" + repeated(20_000, "  - {id: n%, template: engine/pass}") + "edges:\n" + circle(20_000), diag.PlanCycle},
 		"many circles":      {plainHead + "nodes:\n" + repeated(10_000, "  - {id: n%, template: engine/pass}") + "edges:\n" + repeated(10_000, "  - n% -> n%"), diag.PlanCycle},
+		"members":           {plainHead + "nodes:\n" + repeated(257, "  - {id: n%, template: engine/pass, effect_class: committing, commit_policy: {barrier: b}}"), diag.PlanLimits},
+		"groups":            {plainHead + approved + "groups:\n" + repeated(65, "          - {role: r%, min: 1}"), diag.PlanLimits},
+		"excluded":          {plainHead + approved + "exclude:\n" + repeated(61, "          - p%"), diag.PlanLimits},
 		"barriers":          {plainHead + "nodes:\n" + repeated(4_000, "  - {id: n%, template: engine/pass, effect_class: committing, commit_policy: {barrier: b%}}"), diag.PlanLimits},
 		"distinct schemas":  {plainHead + "nodes:\n" + repeated(3_000, "  - {id: n%, template: engine/pass, input_schema: {type: object, properties: {p%: {type: string, maxLength: %}}}}"), ""},
 		"ports that double": {plainHead + doubling, diag.TypeSchema},

@@ -13,6 +13,13 @@ const (
 	UpdateSign      = "chimera.sign"
 )
 
+// Argument is the JSON of an update's argument. It is sent as it is, whatever its size: a run
+// reads no references of those who send updates.
+type Argument json.RawMessage
+
+// MarshalJSON returns the argument.
+func (a Argument) MarshalJSON() ([]byte, error) { return json.RawMessage(a).MarshalJSON() }
+
 // Bounds of signatures that a run passes on to the guardian in one request.
 const (
 	MaxSignatures     = 100

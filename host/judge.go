@@ -10,6 +10,7 @@ import (
 
 	"chimera.ai/engine/activities"
 	"chimera.ai/engine/approval"
+	"chimera.ai/engine/contract"
 	"chimera.ai/engine/guardian"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
@@ -26,7 +27,14 @@ type judge struct {
 
 // Digest implements activities.Judge.
 func (j judge) Digest(a *activities.Action, salt []byte) (string, error) {
-	return actionOf(a).Digest(salt)
+	digest, err := actionOf(a).Digest(salt)
+	switch {
+	case err == nil:
+		return digest, nil
+	case len(a.Input) > guardian.MaxInputs:
+		return "", contract.Errorf(contract.TooLarge, "%w", err)
+	}
+	return "", contract.Errorf(contract.Contract, "the action: %w", err)
 }
 
 func actionOf(a *activities.Action) *guardian.Action {

@@ -514,7 +514,7 @@ func (s BarrierState) Closed() bool {
 const MaxRefused = 20
 
 // MaxAwaited bounds the actions of a barrier.
-const MaxAwaited = 1000
+const MaxAwaited = 256
 
 // Consumption says that an approval counts for the invocation of one of its actions, and
 // for no other.

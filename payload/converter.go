@@ -9,7 +9,7 @@
 //     else as its canonical bytes. A process decodes each plan once, whatever the
 //     number of runs and replays: [Plans] is the cache.
 //   - What foreign clients read (a run's result, the answer to chimera.state,
-//     a failure's details) stays in the history up to [InlineLimit], so that a
+//     a failure's details), and the argument of an update, stays in the history up to [InlineLimit], so that a
 //     client without our store reads it. A larger result goes to the store, and
 //     such a client reads a [contract.Reference].
 //   - Everything else that is larger than [Threshold] goes to the store, bound to
@@ -181,6 +181,7 @@ func (c sealer) plain(value any) bool {
 	}
 	switch value.(type) {
 	case json.RawMessage, *json.RawMessage, // the start's argument, as it came
+		contract.Argument, // of an update, which is read as it came
 		contract.Start, *contract.Start, contract.Result, *contract.Result,
 		contract.State, *contract.State, contract.Verdict, *contract.Verdict, contract.Failure, *contract.Failure,
 		*sdkpb.WorkflowMetadata:
@@ -370,7 +371,7 @@ func (c jsonConverter) ToPayload(value any) (*commonpb.Payload, error) {
 		Data:     data,
 	}
 	switch value.(type) {
-	case contract.Result, contract.State, *contract.State, contract.Failure, *contract.Failure, contract.ErrorDetails:
+	case contract.Argument, contract.Result, contract.State, *contract.State, contract.Failure, *contract.Failure, contract.ErrorDetails:
 		p.Data = append(p.Data, inlineMark)
 	}
 	return p, nil

@@ -159,6 +159,13 @@ func (l *linter) lintBarriers(doc *Document) {
 		names = names[:MaxBarriers]
 	}
 	for _, name := range names {
+		if at := members[name]; len(at) > MaxMembers {
+			l.Report(diag.Diagnostic{
+				Code: diag.PlanLimits, Summary: fmt.Sprintf("%d nodes share the barrier %s", len(at), fields.Quote(name)),
+				Detail:  fmt.Sprintf("One barrier is for at most %d nodes: people see, and sign, all that they do.", MaxMembers),
+				Subject: doc.Nodes[at[MaxMembers]].Commit.Barrier.Range(),
+			})
+		}
 		l.lintBarrier(doc, name, members[name])
 	}
 }

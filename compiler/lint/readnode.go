@@ -185,7 +185,13 @@ func readApproval(rep *fields.Reader, c *CommitPolicy) {
 	if n, ok := rep.Whole(r.Get("expires_in_ms"), "expires_in_ms", 1, MaxExpiresMS); ok {
 		c.expires = n
 	}
-	for _, x := range rep.Texts(r.Get("exclude"), "exclude") {
+	excluded := rep.Texts(r.Get("exclude"), "exclude")
+	if len(excluded) > MaxExcluded {
+		rep.Report(diag.Diagnostic{
+			Code: diag.PlanLimits, Summary: fmt.Sprintf("`exclude` has %d persons, more than %d", len(excluded), MaxExcluded), Subject: excluded[MaxExcluded].Range(),
+		})
+	}
+	for _, x := range excluded {
 		rep.Name(x, "exclude", fields.RoleNames)
 	}
 	groups := readGroups(rep, r.Get("groups"))
@@ -201,6 +207,11 @@ func readGroups(rep *fields.Reader, groups *syntax.Value) (out []plan.Group) {
 		rep.Report(diag.Diagnostic{
 			Code: diag.EffectPolicy, Summary: "`groups` is empty",
 			Detail: "Name at least one group, or leave `groups` out.", Subject: groups.Range(),
+		})
+	}
+	if len(groups.Items) > MaxGroups {
+		rep.Report(diag.Diagnostic{
+			Code: diag.PlanLimits, Summary: fmt.Sprintf("`groups` has %d groups, more than %d", len(groups.Items), MaxGroups), Subject: groups.Items[MaxGroups].Range(),
 		})
 	}
 	seen := map[string]bool{}

@@ -163,6 +163,7 @@ func TestApprovalBounds(t *testing.T) {
 	}
 	want := map[string]int64{
 		"actions of a barrier": ledger.MaxAwaited, "barriers of a plan that several nodes share": lint.MaxBarriers,
+		"groups that a plan asks for at one node": lint.MaxGroups, "persons whom a plan excludes at one node": lint.MaxExcluded,
 		"persons of a role that a group asks for": policy.MaxSigners, "`expires_in_ms`, `remind_every_ms`, `escalate_after_ms`": lint.MaxExpiresMS, "reminders of a barrier": ledger.MaxReminders,
 		"bytes of the text": display.MaxText, "bytes of an envelope": contract.MaxSignature, "bytes of a reason": approval.MaxReason,
 		"days for which a delegation is valid": int64(approval.MaxDelegation / (24 * time.Hour)), "refused signatures of a barrier in the log": ledger.MaxRefused,
@@ -177,6 +178,7 @@ func TestApprovalBounds(t *testing.T) {
 	}
 	require.Equal(t, want, said)
 	require.Equal(t, contract.MaxSignature, approval.MaxEnvelope)
+	require.Equal(t, ledger.MaxAwaited, lint.MaxMembers)
 	require.Equal(t, policy.MaxFollowUpMS, lint.MaxExpiresMS)
 	require.Equal(t, 1000, policy.MinRemindMS, "the reference says: less than 1,000 is refused")
 	require.Equal(t, 1<<20, display.MaxFree, "the page says: 1 MiB")
