@@ -68,15 +68,24 @@ func (p *Program) devFollow(ctx context.Context, d *devRuns, todo *order, finish
 		case <-followed.Done():
 		}
 	}()
-	asked := make(chan struct{})
+	p.shown = newScreen(p.Stderr)
+	p.shown.answered = d.o.exit
+	answered := make(chan struct{})
 	go func() {
-		defer close(asked)
-		p.ask(followed, d.conn, t, d.o.exit)
+		defer close(answered)
+		if d.o.exit {
+			stop(p.approve(followed, d.conn, t))
+		}
 	}()
 	result = p.follow(followed, d.conn, t, finish)
 	cause := context.Cause(followed)
 	stop(nil)
-	<-asked
+	<-answered
+	p.shown = nil
+	var refused *failure
+	if ctx.Err() == nil && errors.As(cause, &refused) {
+		return t, nil, refused
+	}
 	if ctx.Err() == nil && cause != nil {
 		return t, nil, unanswered("%s", cause)
 	}

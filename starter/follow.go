@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ func (p *Program) follow(ctx context.Context, conn *connection, t runRef, finish
 			p.say("%s", t.UI)
 		}
 	}
-	e, err := conn.runs.Follow(ctx, client.Run{ID: t.Run, RunID: t.RunID}, p.watch(conn))
+	e, err := conn.runs.Follow(ctx, client.Run{ID: t.Run, RunID: t.RunID}, p.watch(conn, t.Run))
 	var lost *client.LostError
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -103,16 +104,26 @@ func because(f *contract.Failure) string {
 
 // watch shows the progress of a run: on a terminal as a list that it redraws,
 // elsewhere as a line for each change, and for programs not at all. It always reports
-// what keeps the run from going on.
-func (p *Program) watch(conn *connection) func(client.Progress) {
-	screen := newScreen(p.Stderr)
+// what keeps the run from going on, and how people let it go on whom it waits for.
+func (p *Program) watch(conn *connection, run string) func(client.Progress) {
+	screen := p.shown
+	if screen == nil {
+		screen = newScreen(p.Stderr)
+	}
 	screen.quiet = p.json()
 	begun := time.Now()
 	away := false
+	asked := map[string]bool{}
 	return func(seen client.Progress) {
 		switch {
 		case seen.State != nil:
 			screen.show(*seen.State, time.Since(begun))
+			for _, b := range seen.State.Barriers {
+				if !asked[b.ID] && !screen.answered {
+					screen.note(p.waitsFor(run, b.Outcome))
+				}
+				asked[b.ID] = true
+			}
 			i := slices.IndexFunc(seen.State.Waiting, func(w contract.Wait) bool { return w.Kind == contract.WaitStore })
 			if i >= 0 && !away {
 				screen.note(printable("the run waits for the workers' store, and goes on by itself once it is back: " + seen.State.Waiting[i].Detail))
@@ -124,6 +135,16 @@ func (p *Program) watch(conn *connection) func(client.Progress) {
 			screen.note("Temporal does not answer at " + conn.address + "; still trying")
 		}
 	}
+}
+
+// waitsFor says that a run waits for people, and the commands by which they answer.
+func (p *Program) waitsFor(run string, outcome bool) string {
+	show, sign := p.command("approvals", "show", run), p.command("approvals", "sign", run)
+	if outcome {
+		sign = p.command("approvals", "sign", run, "--outcome", "executed|not_executed", "--reason", "TEXT")
+		return fmt.Sprintf("nobody knows what a call did; look at it, find out, and say what it was:\n  %s\n  %s", show, sign)
+	}
+	return fmt.Sprintf("waits for approval; look at it, and approve it:\n  %s\n  %s", show, sign)
 }
 
 // runCommands lists the commands for a run.

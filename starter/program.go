@@ -31,6 +31,8 @@ type Program struct {
 	action func(context.Context) error
 	// closers end what Run has begun, in reverse order.
 	closers []func() error
+	// shown shows a run while others say something, too, or is nil.
+	shown *screen
 	// written reports that the JSON document was written.
 	written bool
 }
@@ -69,8 +71,14 @@ func (p *Program) document(v any) error {
 // printf writes part of the answer for people.
 func (p *Program) printf(format string, args ...any) { _, _ = fmt.Fprintf(p.Stdout, format, args...) }
 
-// say prints a message for people.
-func (p *Program) say(format string, args ...any) { _, _ = fmt.Fprintf(p.Stderr, format+"\n", args...) }
+// say prints a message for people, beside a run that is being shown.
+func (p *Program) say(format string, args ...any) {
+	if p.shown != nil {
+		p.shown.note(fmt.Sprintf(format, args...))
+		return
+	}
+	_, _ = fmt.Fprintf(p.Stderr, format+"\n", args...)
+}
 
 // command returns a command line for people, with this program's name and
 // configuration file.

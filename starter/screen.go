@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -12,14 +13,15 @@ import (
 	"chimera.ai/engine/internal/excerpt"
 )
 
-// screen shows the successive states of a run.
+// screen shows the successive states of a run. It may be used concurrently.
 type screen struct {
+	mu    sync.Mutex
 	w     io.Writer
 	fd    int
 	moves bool
 	color bool
-	// quiet suppresses all but notes.
-	quiet bool
+	// quiet suppresses all but notes, and answered those about people whom the run waits for.
+	quiet, answered bool
 	// drawn is the number of lines of the list to redraw.
 	drawn int
 	// seen holds the state of each node as last shown.
@@ -35,6 +37,8 @@ func newScreen(w io.Writer) *screen {
 
 // show shows a state.
 func (s *screen) show(state contract.State, elapsed time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.noted = ""
 	if s.quiet {
 		return
@@ -73,6 +77,8 @@ func (s *screen) show(state contract.State, elapsed time.Duration) {
 
 // note writes a line that stays, unless it was the last thing written.
 func (s *screen) note(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.noted == text {
 		return
 	}

@@ -107,7 +107,7 @@ func (p *Program) send(ctx context.Context, conn *connection, what string, d app
 	if err := p.chosen(ctx, conn.place, r, root, &o, s); err != nil {
 		return o, v, err
 	}
-	if err := p.confirmed(text, d, s); err != nil {
+	if err := p.confirmed(o.Request.Workflow, text, d, s); err != nil {
 		return o, v, err
 	}
 	envelope, err := p.signature(ctx, root, r, &o, d, s)
@@ -226,13 +226,14 @@ func (p *Program) devSigner(ctx context.Context, at *place, r *review.Reader, ro
 	return nil
 }
 
-// confirmed shows the text, and asks whether it is right, unless that was said before.
-func (p *Program) confirmed(text string, d approval.Decision, s *signing) error {
+// confirmed shows the text about a run, and asks whether it is right, unless that was said
+// before.
+func (p *Program) confirmed(run, text string, d approval.Decision, s *signing) error {
 	if s.yes {
 		return nil
 	}
 	if in, ok := p.Stdin.(*os.File); !ok || !term.IsTerminal(int(in.Fd())) {
-		return misuse("there is no terminal to show on what would be signed").withHint("Look at it with %s, and sign with --yes.", p.command("approvals", "show"))
+		return misuse("there is no terminal to show on what would be signed").withHint("Look at it with %s, and sign with --yes.", p.command("approvals", "show", run))
 	}
 	p.say("%s", text)
 	what := fmt.Sprintf("to %s this", d)
@@ -352,16 +353,16 @@ func closedAs(o *review.Open, d approval.Decision, state contract.BarrierState) 
 // askEvery is how often chimera dev looks for barriers of the run that it follows.
 const askEvery = 500 * time.Millisecond
 
-// ask says how to approve what the run of chimera dev waits for, or approves it with dev
-// mode's key, until ctx ends.
-func (p *Program) ask(ctx context.Context, conn *connection, t runRef, approve bool) {
-	said := map[string]bool{}
+// approve approves with dev mode's key what the run of chimera dev waits for, until ctx ends or
+// that is refused.
+func (p *Program) approve(ctx context.Context, conn *connection, t runRef) error {
+	tried := map[string]bool{}
 	for {
 		timer := time.NewTimer(askEvery)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return
+			return nil
 		case <-timer.C:
 		}
 		l, err := conn.place.ledger(ctx, p)
@@ -373,27 +374,29 @@ func (p *Program) ask(ctx context.Context, conn *connection, t runRef, approve b
 			continue
 		}
 		for _, b := range open {
-			if b.Workflow != t.Run || said[b.ID] {
+			if b.Workflow != t.Run || tried[b.ID] {
 				continue
 			}
-			said[b.ID] = true
+			tried[b.ID] = true
 			if b.Outcome {
-				p.say("nobody knows what a call did; look at it, find out, and say what it was:\n  %s\n  %s", p.command("approvals", "show", b.Workflow),
-					p.command("approvals", "sign", b.Workflow, "--outcome", "executed|not_executed", "--reason", "TEXT"))
-				continue
-			}
-			if !approve {
-				p.say("waits for approval; look at it, and approve it:\n  %s\n  %s", p.command("approvals", "show", b.Workflow), p.command("approvals", "sign", b.Workflow))
+				p.say("%s", p.waitsFor(t.Run, true))
 				continue
 			}
 			s := &signing{yes: true, within: time.Minute}
-			if _, v, err := p.send(ctx, conn, b.ID, approval.Approve, s); err != nil {
-				p.say("not approved: %s", err)
-			} else if v.Accepted {
-				p.say("approved   by %s in the role %s, for --exit; the barrier is %s", s.signer, printable(s.role), v.State)
-			} else {
-				p.say("not approved: %s: %s", v.Code, printable(v.Detail))
+			_, v, err := p.send(ctx, conn, b.ID, approval.Approve, s)
+			now, lost := l.Barrier(ctx, b.ID)
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case lost == nil && now.State.Closed() && !v.Accepted:
+				// It has ended by itself, and so perhaps has the run.
+				continue
+			case err != nil:
+				return negative("not approved: %s", err).withHint("The run waits. %s", p.waitsFor(t.Run, false))
+			case !v.Accepted:
+				return negative("not approved: %s: %s", v.Code, printable(v.Detail)).withHint("The run waits. %s", p.waitsFor(t.Run, false))
 			}
+			p.say("approved   by %s in the role %s, for --exit; the barrier is %s", s.signer, printable(s.role), v.State)
 		}
 	}
 }
