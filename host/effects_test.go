@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,9 +16,6 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
@@ -272,7 +268,7 @@ func TestReleasedEffectsAreTriedAgain(t *testing.T) {
 func TestManyEffects(t *testing.T) {
 	lengthy.Skip(t)
 	stage.Parallel(t)
-	a := act(t, `line=$(cat); echo "$line" >> "$LINES_FILE"; echo '{"ok":true}'`)
+	a := act(t, writes)
 	digest := a.publish(t, actingPlan)
 	const n = 24
 	var all []client.WorkflowRun
@@ -293,7 +289,7 @@ func TestManyEffects(t *testing.T) {
 func TestEffectsOfARunThatContinuesAsNew(t *testing.T) {
 	stage.Parallel(t)
 	const most = 3
-	a := actBy(t, "book", `line=$(cat); echo "$line" >> "$LINES_FILE"; echo '{"ok":true}'`, actingCatalog, actingPolicy+fmt.Sprintf("caps: {invocations_per_run: %d}\n", most))
+	a := actBy(t, "book", writes, actingCatalog, actingPolicy+fmt.Sprintf("caps: {invocations_per_run: %d}\n", most))
 	a.options.ContinueAfter = 8
 	a.again(t)
 	chain := func(name string, n int) string {
@@ -354,7 +350,7 @@ func (a *acting) refused(t *testing.T, digest, port string, runs int) (refused i
 // more.
 func TestEffectsShareABudget(t *testing.T) {
 	stage.Parallel(t)
-	a := act(t, `line=$(cat); echo "$line" >> "$LINES_FILE"; echo '{"ok":true}'`)
+	a := act(t, writes)
 	limit, err := ledger.ParseMoney("1.00", "USD")
 	require.NoError(t, err)
 	a.state(t, &trust.AddAgent{AgentID: "org", Owner: "Ada", Keys: []string{}},
@@ -456,233 +452,4 @@ func TestTheSweeper(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, cost, b.Pending, "nobody knows whether it is spent")
 	require.Len(t, a.written(t), 1)
-}
-
-// rogueCall asks an effect's worker for a call, as any client of the namespace can.
-func rogueCall(ctx workflow.Context, call contract.Call) (contract.Outcome, error) {
-	var out contract.Outcome
-	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue: contract.QueueEffects, StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
-	}), "book/write", call).Get(ctx, &out)
-	return out, err
-}
-
-// restingPlan has an effect for which its run is not ready for a long time.
-var restingPlan = strings.NewReplacer("name: acts", "name: rests", "nodes: [", `nodes: [
-    {id: rest, template: engine/sleep, with: {ms: 600000}, timeout_ms: 700000},
-    `, "edges: [", "edges: [rest -> write, ", "commit_policy", "timeout_ms: 30000, commit_policy").Replace(actingPlan)
-
-// TestNoPermitNoCall: without a permit of exactly this call, fresh and signed by a guardian
-// of the admins, and a run that somebody has granted, the tool is not called, whoever asks.
-func TestNoPermitNoCall(t *testing.T) {
-	stage.Parallel(t)
-	a := act(t, `cat >> "$LINES_FILE"; echo >> "$LINES_FILE"; until [ -e "$LINES_FILE.go" ]; do sleep 0.02; done; echo '{"ok":true}'`)
-	digest := a.publish(t, restingPlan)
-	run, other := a.start(t, "open", digest, `{"line":"hello"}`), a.start(t, "other", digest, `{"line":"hello"}`)
-	rogue := worker.New(a.h.Client(), "rogue", worker.Options{})
-	rogue.RegisterWorkflow(rogueCall)
-	rogue.RegisterWorkflow(rogueDecide)
-	require.NoError(t, rogue.Start())
-	defer rogue.Stop()
-	n := 0
-	begin := func(what any, call contract.Call) client.WorkflowRun {
-		t.Helper()
-		n++
-		asked, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: fmt.Sprint("rogue ", n), TaskQueue: "rogue"}, what, call)
-		require.NoError(t, err)
-		return asked
-	}
-	refused := func(name string, what any, call contract.Call, want contract.Kind, says string) {
-		t.Helper()
-		var application *temporal.ApplicationError
-		require.ErrorAs(t, stage.Await(t, a.h.Client(), begin(what, call), nil), &application, name)
-		require.Equal(t, string(want), application.Type(), "%s: %s", name, application.Message())
-		require.Contains(t, application.Message(), says, name)
-	}
-	// decided asks the guardian, which does not know what the run is ready for.
-	decided := func(run client.WorkflowRun) contract.Call {
-		t.Helper()
-		stage.Until(t, "it rests", func() bool { return stage.State(t, a.h.Client(), run).Counts.Running == 1 })
-		call := contract.Call{
-			Run: contract.Identity{Workflow: run.GetID(), Root: run.GetRunID(), Origin: run.GetRunID()}, Plan: digest, Node: 2, Visit: 1, Request: "rogue",
-			Deliveries: []contract.Delivery{{Edge: 1, Value: contract.Value(`"hello"`)}},
-		}
-		var out contract.Decided
-		require.NoError(t, stage.Await(t, a.h.Client(), begin(rogueDecide, call), &out))
-		require.NotNil(t, out.Permit)
-		call.Permit = out.Permit
-		return call
-	}
-	good, foreign := decided(run), decided(other)
-	// signed is the permit with a change, signed by a key.
-	signed := func(c *contract.Call, by *trust.Key, change func(*trust.Permit)) {
-		p, err := trust.ReadPermit(c.Permit.Envelope)
-		require.NoError(t, err)
-		change(&p)
-		c.Permit.Envelope, err = trust.SignPermit(by, p)
-		require.NoError(t, err)
-	}
-	stranger := newKey(t)
-	for name, c := range map[string]struct {
-		change func(*contract.Call)
-		want   contract.Kind
-		says   string
-	}{
-		"none":             {func(c *contract.Call) { c.Permit = nil }, contract.WorkerLost, "permitted by another call"},
-		"another salt":     {func(c *contract.Call) { c.Permit.Salt = []byte("x") }, contract.Blocked, "the permit is for the call"},
-		"another argument": {func(c *contract.Call) { c.Deliveries[0].Value = json.RawMessage(`"other"`) }, contract.Blocked, "the permit is for the call"},
-		"another run":      {func(c *contract.Call) { c.Run.Workflow = "nowhere" }, contract.WorkerLost, "does not have the run as open"},
-		"another origin":   {func(c *contract.Call) { c.Run.Origin = "elsewhere" }, contract.Blocked, "another plan or origin"},
-		"another visit":    {func(c *contract.Call) { c.Visit = 7 }, contract.Blocked, "the permit is for the invocation"},
-		"another node":     {func(c *contract.Call) { c.Node = 0 }, contract.Contract, "has no effect"},
-		"another's":        {func(c *contract.Call) { *c.Permit = *foreign.Permit }, contract.Blocked, "the permit is for the invocation"},
-		"forged": {func(c *contract.Call) {
-			signed(c, stranger, func(*trust.Permit) {})
-		}, contract.Blocked, "has not signed the permit"},
-		"expired": {func(c *contract.Call) {
-			signed(c, a.options.GuardianKey, func(p *trust.Permit) {
-				p.Issued, p.Expires = ledger.At(time.Now().Add(-4*time.Minute)), ledger.At(time.Now().Add(-3*time.Minute))
-			})
-		}, contract.WorkerLost, "the permit was not used in time"},
-		"of the future": {func(c *contract.Call) {
-			signed(c, a.options.GuardianKey, func(p *trust.Permit) {
-				p.Issued, p.Expires = ledger.At(time.Now().Add(3*time.Minute)), ledger.At(time.Now().Add(4*time.Minute))
-			})
-		}, contract.Blocked, "the permit is not valid before"},
-		"no envelope": {func(c *contract.Call) { c.Permit.Envelope = json.RawMessage(`{}`) }, contract.Blocked, ""},
-	} {
-		call := good
-		permit := *good.Permit
-		call.Permit, call.Deliveries = &permit, slices.Clone(good.Deliveries)
-		c.change(&call)
-		refused(name, rogueCall, call, c.want, c.says)
-	}
-
-	// Nobody has granted the run, and an engine says that it runs; or it has the grant of
-	// another run.
-	of, err := a.h.Store().Ledger.Run(t.Context(), run.GetID(), run.GetRunID())
-	require.NoError(t, err)
-	for name, c := range map[string]struct {
-		change func(*ledger.Run)
-		says   string
-	}{
-		"ungranted":         {func(r *ledger.Run) { r.Grant, r.GrantDigest, r.Requester = nil, "", "" }, "the run was started without a start grant"},
-		"granted to others": {func(*ledger.Run) {}, "the grant is for"},
-	} {
-		lie, call := of, good
-		lie.Workflow, lie.Root, lie.Origin = name, "root of "+name, "root of "+name
-		c.change(&lie)
-		require.NoError(t, a.h.Store().Ledger.OpenRun(t.Context(), lie))
-		call.Run = contract.Identity{Workflow: lie.Workflow, Root: lie.Root, Origin: lie.Origin}
-		refused(name, rogueDecide, call, contract.Blocked, c.says)
-		refused(name, rogueCall, call, contract.Blocked, c.says)
-	}
-	for name, start := range map[string]contract.Start{"by digest": {Plan: digest}, "by source": {Source: restingPlan}} {
-		start.Input = json.RawMessage(`{"line":"hello"}`)
-		ungranted, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: runID(t, name), TaskQueue: contract.QueueEngine}, contract.WorkflowType, start)
-		require.NoError(t, err)
-		f := failureOf(t, stage.Await(t, a.h.Client(), ungranted, nil))
-		require.Equal(t, contract.Blocked, f.Kind, name)
-		require.Contains(t, f.Message, "a run without a start grant may hold pure nodes only", name)
-	}
-	require.Empty(t, a.written(t), "nothing was called")
-
-	// The permit is for one call.
-	called := begin(rogueCall, good)
-	require.Eventually(t, func() bool { return len(a.written(t)) == 1 }, time.Minute, 10*time.Millisecond)
-	refused("the same again", rogueCall, good, contract.WorkerLost, "calling by another call")
-	none := good
-	none.Permit = nil
-	refused("none, again", rogueCall, none, contract.WorkerLost, "calling by another call")
-	require.NoError(t, os.WriteFile(a.lines+".go", nil, 0o600))
-	require.NoError(t, stage.Await(t, a.h.Client(), called, nil))
-	require.NoError(t, stage.Await(t, a.h.Client(), begin(rogueCall, good), nil), "it is told what the call did")
-	require.Len(t, a.written(t), 1)
-
-	// And for none after the run's end.
-	require.NoError(t, a.h.Client().CancelWorkflow(t.Context(), other.GetID(), ""))
-	require.Error(t, stage.Await(t, a.h.Client(), other, nil))
-	refused("late", rogueCall, foreign, contract.WorkerLost, "does not have the run as open")
-	require.NoError(t, a.h.Client().TerminateWorkflow(t.Context(), run.GetID(), "", "seen enough"))
-	require.Len(t, a.written(t), 1)
-}
-
-const findCatalog = actingCatalog + `
-  - {provider_type: skill, provider_name: book, operation: find, mode: deter, effect_class: pure, timeout_ms: 10000, retry_policy: {max_retries: 1},
-     input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {found: {type: boolean}}, required: [found]},
-     trust_requirement: allow_auto, status: allow_auto}
-`
-
-const verifiedPlan = `{apiVersion: chimera/v1, kind: Plan, name: acts, version: "1", agent: tester, allow: [pure, committing],
-  input_schema: {type: object, properties: {line: {type: string}}, required: [line]},
-  output_schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]},
-  nodes: [
-    {id: write, template: book/write, timeout_ms: 1000, commit_policy: {verify: {node: find, with: {line: "${args.line}"}, executed: "output.found", output: {ok: true}}}},
-    {id: find, template: book/find}],
-  edges: [$input.line -> write.line, write.ok -> $output.ok]}`
-
-// forgets writes a line and does not answer in time, once; or does not even write it, if it
-// is "unwritten". It finds what is written, but of a line that is "silent".
-const forgets = `in=$(cat)
-case "$1" in
-find)
-  case "$in" in *silent*) exit 1;; esac
-  if grep -qxF "$in" "$LINES_FILE" 2>/dev/null; then echo '{"found":true}'; else echo '{"found":false}'; fi;;
-write)
-  echo "$in" >> "$LINES_FILE.calls"
-  case "$in" in *unwritten*) if [ "$(grep -cxF "$in" "$LINES_FILE.calls")" = 1 ]; then exec sleep 30; fi;; esac
-  echo "$in" >> "$LINES_FILE"
-  case "$in" in *unwritten*) echo '{"ok":true}';; *) exec sleep 30;; esac;;
-esac`
-
-// TestVerifyTells: of a call that did not answer, verify says whether it had its effect.
-// What had it is not called again, and what had not is; where verify does not know, nobody
-// does.
-func TestVerifyTells(t *testing.T) {
-	t.Run("as the plan says", func(t *testing.T) { verifyTells(t, findCatalog, verifiedPlan) })
-	t.Run("as the catalog says", func(t *testing.T) {
-		const verify = `verify: {%s, with: {line: "${args.line}"}, executed: "output.found", output: {ok: true}}`
-		operations := strings.Replace(findCatalog, "status: allow_auto}", "status: allow_auto, commit_policy: {"+fmt.Sprintf(verify, "operation: book/find")+"}}", 1)
-		source := strings.Replace(verifiedPlan, ", commit_policy: {"+fmt.Sprintf(verify, "node: find")+"}},\n    {id: find, template: book/find}", "}", 1)
-		require.NotContains(t, source, "verify")
-		verifyTells(t, operations, source)
-	})
-}
-
-func verifyTells(t *testing.T, operations, source string) {
-	stage.Parallel(t)
-	a := actBy(t, "book", forgets, operations, actingPolicy)
-	digest := a.publish(t, source)
-	runs := map[string]client.WorkflowRun{}
-	for _, line := range []string{"written", "unwritten", "silent"} {
-		runs[line] = a.start(t, line, digest, `{"line":"`+line+`"}`)
-	}
-	var out struct{ OK bool }
-	for _, line := range []string{"written", "unwritten"} {
-		require.NoError(t, stage.Await(t, a.h.Client(), runs[line], &out), line)
-		require.True(t, out.OK)
-	}
-	f := failureOf(t, stage.Await(t, a.h.Client(), runs["silent"], nil))
-	require.Equal(t, contract.OutcomeUnknown, f.Kind, f.Message)
-	require.Contains(t, f.Message, "could not be verified")
-	require.ElementsMatch(t, []string{`{"line":"written"}`, `{"line":"unwritten"}`, `{"line":"silent"}`}, a.written(t))
-	calls, err := os.ReadFile(a.lines + ".calls")
-	require.NoError(t, err)
-	require.Equal(t, 2, strings.Count(string(calls), `"unwritten"`), "what had no effect is called again")
-	require.Equal(t, 1, strings.Count(string(calls), `"written"`))
-	require.Equal(t, 1, strings.Count(string(calls), `"silent"`))
-	for _, run := range runs {
-		require.Empty(t, a.scheduled(t, run)[contract.QueueTools], "a worker of tools is not asked, and cannot lie")
-	}
-}
-
-// scheduled are the activities of a run, by queue.
-func (a *acting) scheduled(t *testing.T, run client.WorkflowRun) map[string][]string {
-	t.Helper()
-	all := map[string][]string{}
-	for _, e := range events(t, a.h.Client(), run, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) {
-		s := e.GetActivityTaskScheduledEventAttributes()
-		all[s.GetTaskQueue().GetName()] = append(all[s.GetTaskQueue().GetName()], s.GetActivityType().GetName())
-	}
-	return all
 }

@@ -138,7 +138,7 @@ const twoBarriers = `{apiVersion: chimera/v1, kind: Plan, name: two, version: "1
 func TestTwoBarriers(t *testing.T) {
 	raced.Skip(t)
 	stage.Parallel(t)
-	a := act(t, `line=$(cat); echo "$line" >> "$LINES_FILE"; echo '{"ok":true}'`)
+	a := act(t, writes)
 	a.options.ContinueAfter = 12
 	a.again(t)
 	c := func() client.Client { return a.h.Client() }
