@@ -80,8 +80,8 @@ func (f *Effects) keep(store context.Context, e *effect, output any, how string,
 	return err
 }
 
-// verified calls the node that verifies an effect, which has one. output is what the effect returned, if
-// it happened.
+// verified calls the node that verifies an effect, which has one. output is what the effect
+// returned, if it happened.
 func (f *Effects) verified(ctx, store context.Context, e *effect, call *contract.Call) (executed bool, output any, err error) {
 	v := e.node.spec.Commit.Verify
 	by, err := find(store, f.Plans, call.Plan, v.Node)

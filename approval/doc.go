@@ -27,10 +27,10 @@
 // they must be met as well as all others. So the order of entries in the ledger tells whether
 // an approval was complete before. [Verify] checks an envelope against a request and the
 // statements of the admins, and [Vote.Arrives] whether it is late, or signed before.
-// [Request.Count] says whether verified votes are enough: for each group as many different persons as it
-// asks for, of whom nobody counts twice, and [Request.Objection] whether one of them ends it
-// without an answer. Who signs for another, by a [Delegation], counts as
-// one person with that other.
+// [Request.Count] says whether verified votes are enough: for each group as many different
+// persons as it asks for, of whom nobody counts twice, and [Request.Objection] whether one of
+// them ends it without an answer. Who signs for another, by a [Delegation], counts as one
+// person with that other.
 //
 // The package reads no clock: instants are arguments.
 package approval

@@ -53,22 +53,28 @@ func (check *checker) proveTemplate(t *catalog.TemplateEntry) {
 			output = c.Schema
 		}
 	}
-	if x := r.Get("idempotency_port"); x != nil && input != nil && !input.Ports().Has(x.Text) {
+	if x := r.Get("idempotency_port"); x != nil && input != nil {
+		check.proveKey(x, input)
+	}
+	if x := r.Get("cost").Get("expr"); t.Cost != nil && x != nil && x.Kind == syntax.String {
+		check.readPrice(x, t.Cost, input, output, t.Name())
+	}
+}
+
+// proveKey checks that the port x of an operation takes every idempotency key.
+func (check *checker) proveKey(x *syntax.Value, input *pool.Schema) {
+	s := input.Usable()
+	switch {
+	case !input.Ports().Has(x.Text):
 		check.Report(diag.Diagnostic{
 			Code: diag.PlanUnknownPort, Summary: fmt.Sprintf("the input schema has no port %s", fields.Quote(x.Text)),
 			Subject: x.Range(), Suggestion: check.Near(x.Text, input.Ports().Names),
 		})
-	}
-	if x := r.Get("idempotency_port"); x != nil && input != nil && input.Ports().Has(x.Text) {
-		if s := input.Usable(); s != nil && !check.prover.Holds(check.keys(), check.prover.Property(s, x.Text)) {
-			check.Report(diag.Diagnostic{
-				Code: diag.TypeNotContained, Summary: fmt.Sprintf("port %s does not take every idempotency key", fields.Quote(x.Text)),
-				Detail: "A run gives each effect a key of 32 hexadecimal digits, in lower case.", Subject: x.Range(),
-			})
-		}
-	}
-	if x := r.Get("cost").Get("expr"); t.Cost != nil && x != nil && x.Kind == syntax.String {
-		check.readPrice(x, t.Cost, input, output, t.Name())
+	case s != nil && !check.prover.Holds(check.keys(), check.prover.Property(s, x.Text)):
+		check.Report(diag.Diagnostic{
+			Code: diag.TypeNotContained, Summary: fmt.Sprintf("port %s does not take every idempotency key", fields.Quote(x.Text)),
+			Detail: "A run gives each effect a key of 32 hexadecimal digits, in lower case.", Subject: x.Range(),
+		})
 	}
 }
 
