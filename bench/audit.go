@@ -74,7 +74,7 @@ func (g *generator) state(d ledger.Draft, data any) {
 }
 
 // run states a run: nodes that call nothing, and one effect with its decision,
-// signature, permit, hold and task.
+// permit, hold and task.
 func (g *generator) run(i int) {
 	digest := ledger.BodyDigest(fmt.Append(nil, i))
 	id := fmt.Sprintf("payout-%07d", i)
@@ -98,34 +98,35 @@ func (g *generator) run(i int) {
 			Refs: []ledger.Ref{{Name: "input", Digest: digest}, {Name: "output", Digest: digest}},
 		}, o)
 	}
+	by := id + "/1" // the decision, and what follows from it
 	budget := func(kind ledger.Kind, data any) {
-		g.state(ledger.Draft{Chain: ledger.BudgetChain("USD"), Key: string(kind) + "/" + id, Kind: kind, Agent: r.Agent}, data)
+		g.state(ledger.Draft{Chain: ledger.BudgetChain("USD"), Key: string(kind) + "/" + by, Kind: kind, Agent: r.Agent}, data)
 	}
 	one, err := ledger.Minor(100, "USD")
 	g.err = errors.Join(g.err, err)
-	budget(ledger.HoldOpened, ledger.Hold{ID: id, Agent: r.Agent, Charges: []ledger.Charge{{Agent: r.Agent, Period: string(ledger.Forever)}}, Amount: one, Status: ledger.TxPending, ExpiresAt: ledger.At(g.now.Add(time.Hour))})
+	budget(ledger.HoldOpened, ledger.Hold{ID: by, Agent: r.Agent, Charges: []ledger.Charge{{Agent: r.Agent, Period: string(ledger.Forever)}}, Amount: one, Status: ledger.TxPending, ExpiresAt: ledger.At(g.now.Add(time.Hour))})
 	draft := task.Draft{
-		TaskID: id, AgentID: r.Agent, Description: "Pay out", Resources: []string{"bank"}, CostEstimate: "1.00",
+		TaskID: by, AgentID: r.Agent, Description: "Pay out", Resources: []string{"bank"}, CostEstimate: "1.00",
 		Priority: task.High, State: task.StateDraft, CreatedAt: g.now,
 	}
-	say(ledger.TaskDrafted, id, draft)
-	say(ledger.DecisionMade, id, ledger.Decision{
-		ID: id, ActionDigest: digest, PolicyDigest: digest, Decision: ledger.Approve, Reason: "human_approved", Record: json.RawMessage(`{"rules":["amount"]}`), DecidedAt: ledger.At(g.now),
+	say(ledger.TaskDrafted, by, draft)
+	say(ledger.DecisionMade, by, ledger.Decision{
+		ID: by, Invocation: id, ActionDigest: digest, PolicyDigest: digest, Decision: ledger.Approve, Reason: "policy_clear", Record: json.RawMessage(`{"rules":["amount"]}`), DecidedAt: ledger.At(g.now),
 	})
-	say(ledger.ApprovalAccepted, id, ledger.Approval{
-		ID: id, Barrier: id, Signer: "s-1", Accepted: true, Envelope: json.RawMessage(`{"payload":"e30=","payloadType":"x","signatures":[]}`), ReceivedAt: ledger.At(g.now),
-	})
-	signed, err := draft.Sign(task.Signature{SignerID: "s-1", SigType: "webauthn", Signature: "c2ln", SignedAt: g.now})
+	signed, err := draft.Sign(task.Signature{SignerID: "guardian", SigType: "guardian", Signature: digest, SignedAt: g.now})
 	g.err = errors.Join(g.err, err)
-	say(ledger.TaskSigned, id, signed)
-	say(ledger.InvocationPermitted, id, ledger.Invocation{ID: id, ActionDigest: digest, DecisionID: id, State: ledger.Permitted})
-	say(ledger.ApprovalConsumed, id, ledger.ConsumedData{Invocation: id, Approvals: []string{id}})
-	budget(ledger.HoldRunning, ledger.HoldData{ID: id})
+	say(ledger.TaskSigned, by, signed)
 	until := ledger.At(g.now.Add(time.Minute))
-	say(ledger.InvocationCalling, id+"/1", ledger.AttemptData{ID: id, Attempt: 1, CallNotAfter: &until})
+	permitted, err := ledger.Invocation{}.Allow(ledger.Permission{
+		ID: id, Origin: r.Origin, ActionDigest: digest, DecisionID: by, TaskID: by, HoldID: by, Permit: json.RawMessage(`{"payload":"e30="}`), Until: until,
+	}, ledger.At(g.now))
+	g.err = errors.Join(g.err, err)
+	say(ledger.InvocationPermitted, by, permitted)
+	budget(ledger.HoldRunning, ledger.HoldData{ID: by})
+	say(ledger.InvocationCalling, id+"/1", ledger.AttemptData{ID: id, DecisionID: by, Attempt: 1, CallNotAfter: &until})
+	budget(ledger.HoldPosted, ledger.HoldData{ID: by, Posted: &one})
+	say(ledger.TaskExecuted, by, ledger.ExecutedData{TaskID: by, ExecutedAt: ledger.At(g.now), Result: json.RawMessage(`{"receipt":"r"}`)})
 	say(ledger.InvocationSettled, id+"/1", ledger.AttemptData{ID: id, Attempt: 1, OutputDigest: digest})
-	budget(ledger.HoldPosted, ledger.HoldData{ID: id, Posted: &one})
-	say(ledger.TaskExecuted, id, ledger.ExecutedData{TaskID: id, ExecutedAt: ledger.At(g.now), Result: json.RawMessage(`{"receipt":"r"}`)})
 	at := ledger.At(g.now)
 	r.State, r.ClosedAt, r.OutputDigest = ledger.RunSucceeded, &at, digest
 	say(ledger.RunClosed, fmt.Sprint(g.heads[chain].n+1), r)
