@@ -117,6 +117,7 @@ func TestRoles(t *testing.T) {
 	approval := ledger.Approval{ID: "a", Barrier: "b", Accepted: true, Actions: []string{ledger.BodyDigest([]byte("action"))}, Envelope: json.RawMessage(`{}`)}
 	ask := ledgertest.Ask("i", "action")
 	ask.Agent, ask.Cost, ask.Approvals = "a", &cents, []string{"a"}
+	other := ledgertest.Ask("j", "another")
 	no := func(_ any, err error) error { return err }
 	const byEngine, byGuardian, byEffects = 1, 2, 4
 	type step struct {
@@ -141,6 +142,10 @@ func TestRoles(t *testing.T) {
 		{"settle", func(s ledger.Store) error {
 			return no(s.Settle(ctx, "i", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Settled}, Output: []byte("x")}))
 		}, byGuardian | byEffects},
+		{"authorize another", func(s ledger.Store) error {
+			return no(s.Authorize(ctx, run, other, ledgertest.Rule(ledger.Approve)))
+		}, byGuardian},
+		{"claim it", func(s ledger.Store) error { return no(s.Claim(ctx, "j", "j/1", "t", -time.Hour)) }, byEffects},
 		{"tool", func(s ledger.Store) error {
 			return s.RegisterTool(ctx, ledger.Tool{ToolID: "t", Schema: json.RawMessage(`{}`)})
 		}, byEngine},
@@ -180,6 +185,9 @@ func TestRoles(t *testing.T) {
 		}
 		require.NoError(t, step.do(by), step.name)
 	}
+	// What nobody else can end, the guardian does.
+	_, err = guardian.Settle(ctx, "j", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown, Abandoned: true}})
+	require.NoError(t, err)
 	for name, s := range map[string]ledger.Store{"engine": engine, "guardian": guardian, "effects": effects, "reader": reader} {
 		if name != "engine" {
 			_, err := s.Prune(ctx, ledger.Operational, time.Now().Add(time.Hour), "")

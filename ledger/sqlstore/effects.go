@@ -495,8 +495,11 @@ func (s *Store) Settle(ctx context.Context, id string, e ledger.Effect) (ledger.
 				i.Output, output = e.Output, e.Output
 			}
 		}
-		if _, err := t.exec(ctx, "UPDATE invocations SET state = $2, unused = FALSE, output_digest = $3, output = $4, call_not_after = $5 WHERE id = $1",
-			id, string(i.State), i.OutputDigest, output, millis(*i.CallNotAfter)); err != nil {
+		query, args := "state = $2, unused = FALSE, output_digest = $3, output = $4", []any{id, string(i.State), i.OutputDigest, output}
+		if *i.CallNotAfter != *r.CallNotAfter { // which who sweeps up may not change
+			query, args = query+", call_not_after = $5", append(args, millis(*i.CallNotAfter))
+		}
+		if _, err := t.exec(ctx, "UPDATE invocations SET "+query+" WHERE id = $1", args...); err != nil {
 			return i, err
 		}
 		if i.State == ledger.Settled {
