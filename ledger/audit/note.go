@@ -95,6 +95,8 @@ func (v *verifier) note(f fact, stated int) {
 		if r := v.model.Runs[f.e.Chain]; r != nil && (len(r.Grant) > 0 || r.GrantDigest != "") {
 			v.opened = append(v.opened, start{at, r.Run, v.inherits(r.Run)})
 		}
+	case ledger.RunClosed:
+		v.succeeded(f)
 	case ledger.RunPaused, ledger.RunResumed:
 		var o ledger.Order
 		if r := v.model.Runs[f.e.Chain]; r != nil && json.Unmarshal(f.data, &o) == nil && o.Signed != nil {

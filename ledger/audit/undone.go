@@ -23,8 +23,12 @@ func (v *verifier) acted(f fact, at claim) {
 	if !ok || !i.State.Undoable() {
 		return
 	}
-	if _, undoes := v.undone[i.ID]; undoes && i.State == ledger.Settled && i.OutputDigest != "" {
-		v.undone[i.ID] = true
+	if was, undoes := v.undone[i.ID]; undoes && i.State == ledger.Settled && i.OutputDigest != "" {
+		was.done = true
+		v.undone[i.ID] = was
+		if e := v.model.Invocations[was.effect]; e.State == ledger.Settled && e.OutputDigest != "" {
+			v.takenBack[was.of] = was.node
+		}
 	}
 	of := v.model.Decisions[i.DecisionID].Compensation
 	if of == nil || v.undoable[i.ID] {
@@ -33,7 +37,34 @@ func (v *verifier) acted(f fact, at claim) {
 	v.undoable[i.ID] = true
 	v.undoables = append(v.undoables, undoable{at, strings.Clone(f.e.Chain), of})
 	for _, id := range slices.Concat(of.By, of.WithOutput) {
-		v.undone[id] = false
+		v.undone[id] = undoing{effect: i.ID, node: of.Node, of: v.continued(f.e.Chain)}
+	}
+}
+
+// undoing is what undoes an effect of a node.
+type undoing struct {
+	effect, node string
+	of           originOf
+	done         bool
+}
+
+// continued names the runs that go on with that of a chain, or with which it goes on.
+func (v *verifier) continued(chain string) originOf {
+	if r := v.model.Runs[chain]; r != nil {
+		return originOf{r.Workflow, r.Origin}
+	}
+	return originOf{}
+}
+
+// succeeded warns of a run that says so, and whose effect was undone before: it was reset to
+// after the effect.
+func (v *verifier) succeeded(f fact) {
+	r := v.model.Runs[f.e.Chain]
+	if r == nil || r.State != ledger.RunSucceeded {
+		return
+	}
+	if node, ok := v.takenBack[originOf{r.Workflow, r.Origin}]; ok {
+		v.warn(BadStory, f.index, "the run %s has succeeded, and the effect of its node %s was undone before: it was reset to after that", r.Workflow, node)
 	}
 }
 
@@ -115,7 +146,7 @@ func (v *verifier) compensated(of *ledger.Compensation, output bool) string {
 	if output {
 		by = slices.Concat(by, of.WithOutput)
 	}
-	if len(by) == 0 || slices.ContainsFunc(by, func(id string) bool { return v.undone[id] || v.model.Vague["invocation:"+id] }) {
+	if len(by) == 0 || slices.ContainsFunc(by, func(id string) bool { return v.undone[id].done || v.model.Vague["invocation:"+id] }) {
 		return ""
 	}
 	return "nothing that undoes it has been done"

@@ -3,6 +3,7 @@ package audit_test
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,6 +142,14 @@ func TestCompensations(t *testing.T) {
 			s.act("u", ledger.Settled, nil)
 			s.end(ledger.RunFailed, first, none)
 		}, "", 0},
+		"succeeded after it was undone": {func(s *saga) {
+			s.act("i", ledger.Settled, of)
+			s.act("u", ledger.Settled, nil)
+			s.end(ledger.RunFailed, first, none)
+			s.run.Root, s.run.State = "r2", ledger.RunRunning
+			require.NoError(s.t, s.store.OpenRun(s.t.Context(), s.run))
+			s.end(ledger.RunSucceeded, none, none)
+		}, "", 0},
 		"terminated":  {func(s *saga) { s.act("i", ledger.Settled, of); s.end(ledger.RunTerminated, none, none) }, "", 1},
 		"timed out":   {func(s *saga) { s.act("i", ledger.Unknown, of); s.end(ledger.RunTimedOut, none, none) }, "", 1},
 		"still going": {func(s *saga) { s.act("i", ledger.Settled, of) }, "", 0},
@@ -158,6 +167,17 @@ func TestCompensations(t *testing.T) {
 				}
 			}
 			require.Equal(t, c.standing, r.Standing)
+			var warned []string
+			for _, w := range r.Warnings {
+				if w.Kind == audit.BadStory {
+					warned = append(warned, w.Message)
+				}
+			}
+			if strings.Contains(name, "succeeded after") {
+				require.Equal(t, []string{"the run saga has succeeded, and the effect of its node first was undone before: it was reset to after that"}, warned)
+			} else {
+				require.Empty(t, warned)
+			}
 			if c.standing > 0 {
 				var text bytes.Buffer
 				require.NoError(t, r.WriteText(&text, time.Now()))

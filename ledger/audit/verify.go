@@ -45,7 +45,7 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 	if err != nil {
 		r.problem(BadCheckpoint, -1, "%s", err)
 	}
-	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, checked: map[string]*guardian.Action{}, attended: map[string]bool{}, undoable: map[string]bool{}, undone: map[string]bool{}}
+	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, checked: map[string]*guardian.Action{}, attended: map[string]bool{}, undoable: map[string]bool{}, undone: map[string]undoing{}, takenBack: map[originOf]string{}}
 	v.model.Brief = true
 	if against != nil {
 		old, err := ledger.ParseCheckpoint(against)
@@ -177,10 +177,12 @@ type verifier struct {
 	attended map[string]bool
 	replays  replays
 	// undoables are the effects that can be undone, in the order in which they ended, and
-	// undoable has their ids. undone says of what undoes them whether that was done.
+	// undoable has their ids. undone says of what undoes them whether that was done, and
+	// takenBack has a node whose effect had happened.
 	undoables []undoable
 	undoable  map[string]bool
-	undone    map[string]bool
+	undone    map[string]undoing
+	takenBack map[originOf]string
 }
 
 // chain is what is known about a chain so far.
