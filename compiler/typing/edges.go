@@ -2,11 +2,13 @@ package typing
 
 import (
 	"fmt"
+	"slices"
 
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
@@ -42,7 +44,9 @@ func (check *checker) typeEdge(doc *Document, e *Edge) bool {
 			return false
 		}
 		if len(doc.Edges) <= maxWarned && !check.deferred(doc, e) {
-			check.never(e, before)
+			if !check.kinds(doc, e) {
+				check.never(e, before)
+			}
 		}
 	case e.When != nil:
 		return false // it is not known what the condition rules out
@@ -86,6 +90,36 @@ func (check *checker) typeEdge(doc *Document, e *Edge) bool {
 // thousands of them.
 const maxWarned = 2_000
 
+// kinds warns about kinds of failures in a condition that there are none of, or that the edge
+// does not bring. It reports whether the condition names no others.
+func (check *checker) kinds(doc *Document, e *Edge) (none bool) {
+	if e.FromPort != plan.ErrorPort {
+		return false
+	}
+	named, ok := e.Predicate.OneOf("error", "kind")
+	none = ok && len(named) > 0
+	var all []string
+	for _, k := range contract.Kinds() {
+		all = append(all, string(k))
+	}
+	for _, name := range named {
+		d := diag.Diagnostic{
+			Code: diag.TypePredicate, Severity: diag.Warning, Summary: "no failure has the kind " + fields.Quote(name),
+			Detail: "The condition names it, and is never true for it.", Subject: e.When.Range(), Edge: e.String(), Suggestion: syntax.Nearest(name, all),
+		}
+		if slices.Contains(all, name) {
+			if name != string(contract.OutcomeUnknown) || check.handled(doc, e.From) == check.failures() {
+				none = false
+				continue
+			}
+			d.Summary, d.Suggestion = "the edge brings no failure of the kind "+fields.Quote(name), ""
+			d.Detail = fmt.Sprintf("It is handled only once the effect has been undone, which takes a `%s` edge.", plan.CompensatePort)
+		}
+		check.Report(d)
+	}
+	return none
+}
+
 // never warns about a condition that no value of the source makes true. Usually
 // that is a slip, such as a string that is in no enum.
 func (check *checker) never(e *Edge, before scope) {
@@ -96,9 +130,6 @@ func (check *checker) never(e *Edge, before scope) {
 			continue
 		}
 		why := fmt.Sprintf("No %s that the schema allows makes it true, so the edge is never delivered. The schema is %s.", fields.Quote(n.name), describe(was))
-		if was == check.knownFailure {
-			why += fmt.Sprintf(" A failure of kind %s is handled only once its effect has been undone, which takes a `%s` edge.", fields.Quote(string(contract.OutcomeUnknown)), plan.CompensatePort)
-		}
 		check.Report(diag.Diagnostic{
 			Code: diag.TypePredicate, Severity: diag.Warning, Summary: "the condition never holds", Detail: why,
 			Subject: e.When.Range(), Edge: e.String(),
