@@ -24,6 +24,10 @@ type approved struct {
 	// quorum, as a task has it.
 	envelopes []json.RawMessage
 	last      task.Signature
+	// policy is the policy by which they were asked, and before decides by it, or is nil if that
+	// is the policy of now.
+	policy ledger.RulesData
+	before Judge
 	// with is the invocation that people have approved this with, since it undoes that; or
 	// "", if they have approved it by itself.
 	with string
@@ -70,6 +74,7 @@ func (g *Guardian) standing(ctx context.Context, judge Judge, e *effect, call *c
 	if err != nil || out == nil {
 		return nil, "", err
 	}
+	out.policy.Digest = w.Policy
 	action.Approved = true
 	for _, a := range out.request.Actions {
 		if a.Invocation == e.id {

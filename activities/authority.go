@@ -86,7 +86,7 @@ func harmless(p *plan.Plan, granted bool) error {
 			return contract.Errorf(contract.Blocked, "people review the node %s: a run without a start grant has nobody who asked for it", excerpt.Bytes(n.ID, 100))
 		}
 		if n.Kind == plan.KindCall && n.Effect != plan.Pure {
-			return contract.Errorf(contract.Blocked, "the node %s has the effect class %s: a run without a start grant may hold pure nodes only", excerpt.Bytes(n.ID, 100), n.Effect)
+			return contract.Errorf(contract.Blocked, "the node %s has the effect class %s: a run without a start grant may hold pure nodes only; a grant is for the agent that the plan names in `agent`", excerpt.Bytes(n.ID, 100), n.Effect)
 		}
 	}
 	return nil

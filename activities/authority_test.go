@@ -95,7 +95,7 @@ func TestEffectsNeedAGrant(t *testing.T) {
 		_, f := load(p).start(t, `{"source":"s"}`)
 		require.NotNil(t, f)
 		require.Equal(t, contract.Blocked, f.kind)
-		require.Equal(t, fmt.Sprintf("the node target has the effect class %s: a run without a start grant may hold pure nodes only", effect), f.message)
+		require.Equal(t, fmt.Sprintf("the node target has the effect class %s: a run without a start grant may hold pure nodes only; a grant is for the agent that the plan names in `agent`", effect), f.message)
 		require.False(t, f.retried)
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // Version is the version of the rules of evaluation. A record names it, since another
 // version may decide otherwise.
-const Version = 2
+const Version = 3
 
 // Word is a decision.
 type Word string
@@ -69,7 +69,18 @@ type Facts struct {
 	Lifted     []string
 	Budget     Budget
 	Simulation *Simulation
+	// Shadow reports that nothing follows from the decision.
+	Shadow bool
 }
+
+// Mode says whether a decision counts.
+type Mode string
+
+// The modes.
+const (
+	Enforce Mode = "enforce"
+	Shadow  Mode = "shadow"
+)
 
 // Budget is what became of the money for an action.
 type Budget struct {
@@ -134,6 +145,7 @@ type Record struct {
 	Approved  bool   `json:"approved"`
 	// Engine is the version of the rules of evaluation and of expressions.
 	Engine string `json:"engine"`
+	Mode   Mode   `json:"mode"`
 }
 
 // Objection is a reason against an action.
@@ -169,7 +181,10 @@ func (g *Gate) Decide(a *Action, salt []byte, facts Facts) *Record {
 	d.record = Record{
 		Objections: []Objection{}, Rules: []RuleResult{}, PolicyDigest: g.digest,
 		Budget: facts.Budget, Simulation: facts.Simulation, Calls: facts.Calls, Approved: facts.Approved,
-		Engine: fmt.Sprintf("guardian/%d expr/%d", Version, plan.ExprVersion),
+		Engine: fmt.Sprintf("guardian/%d expr/%d", Version, plan.ExprVersion), Mode: Enforce,
+	}
+	if facts.Shadow {
+		d.record.Mode = Shadow
 	}
 	if d.form(salt) {
 		d.policy()

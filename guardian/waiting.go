@@ -23,6 +23,8 @@ type Waiting struct {
 	// Action is the action, and Salt that of its digest.
 	Action *Action
 	Salt   []byte
+	// Policy is the digest of the rules of the bundle that the decision is by.
+	Policy string
 }
 
 // ReadWaiting reads an action that waits from the evidence of its decision. It verifies that
@@ -72,7 +74,7 @@ func readDecided(p ledger.Packet) (*Waiting, *Record, error) {
 	if e == nil || r == nil {
 		return nil, nil, errors.New("read an action: the evidence has no action, or no decision")
 	}
-	w := &Waiting{Action: e.Action, Rule: approval.Rule{Groups: r.Groups, FollowUp: r.FollowUp}}
+	w := &Waiting{Action: e.Action, Policy: e.Policy, Rule: approval.Rule{Groups: r.Groups, FollowUp: r.FollowUp}}
 	var err error
 	if w.Salt, err = hex.DecodeString(e.Salt); err != nil {
 		return nil, nil, fmt.Errorf("read an action: the salt: %w", err)

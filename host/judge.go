@@ -90,6 +90,7 @@ func (j judge) Decide(a *activities.Action, st ledger.Standing) (activities.Verd
 	}
 	parts := []ledger.Part{{Name: "action", Data: asked}, {Name: "decision", Data: raw}}
 	if j.shadow != nil {
+		facts.Shadow = true
 		beside, err := j.shadow.Decide(action, st.Salt, facts).Encode()
 		if err != nil {
 			return activities.Verdict{}, err
@@ -118,6 +119,15 @@ func (j judge) Needs(a *activities.Action, salt []byte, at time.Time) (decision 
 	return string(r.Decision), approval.Rule{Groups: r.Groups, FollowUp: r.FollowUp}
 }
 
+// By implements activities.Judge.
+func (j judge) By(policy, operation json.RawMessage) (activities.Judge, error) {
+	gate, err := guardian.Replay(guardian.Rules{Policy: policy, Operation: operation})
+	if err != nil {
+		return nil, err
+	}
+	return judge{gate: gate}, nil
+}
+
 // Waiting implements activities.Judge.
 func (j judge) Waiting(p ledger.Packet) (activities.Waiting, error) {
 	return waiting(guardian.ReadWaiting(p))
@@ -136,7 +146,7 @@ func waiting(w *guardian.Waiting, err error) (activities.Waiting, error) {
 		return activities.Waiting{}, err
 	}
 	return activities.Waiting{
-		Asked: w.Asked, Shown: w.Shown, Rule: w.Rule, Plan: w.Action.Plan, Workflow: w.Action.Run.Workflow, Origin: w.Action.Run.Origin, Salt: w.Salt,
+		Asked: w.Asked, Shown: w.Shown, Rule: w.Rule, Plan: w.Action.Plan, Workflow: w.Action.Run.Workflow, Origin: w.Action.Run.Origin, Salt: w.Salt, Policy: w.Policy,
 	}, nil
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"text/tabwriter"
@@ -86,30 +85,12 @@ func again(ctx context.Context, store ledger.Store, d past) (*guardian.Record, e
 	if d.evidence == nil {
 		return nil, fmt.Errorf("%w: its evidence is gone, or names no rules", errReplay)
 	}
-	rules := map[string]json.RawMessage{}
-	for n := int64(0); rules[d.evidence.Policy] == nil || rules[d.evidence.Operation] == nil; {
-		records, err := store.Chain(ctx, ledger.RulesChain, n, logPage)
-		if err != nil {
-			return nil, err
-		}
-		if len(records) == 0 {
-			return nil, fmt.Errorf("%w: the ledger does not have its rules", errReplay)
-		}
-		for _, r := range records {
-			e, err := ledger.DecodeEntry(r.Bytes)
-			if err != nil {
-				return nil, err
-			}
-			n = e.N + 1
-			kept, there, err := bodyOf[ledger.RulesData](ctx, store, e)
-			if err != nil {
-				return nil, err
-			}
-			if !there {
-				continue
-			}
-			rules[kept.Digest] = kept.Rules
-		}
+	rules, err := ledger.ReadRules(ctx, store, d.evidence.Policy, d.evidence.Operation)
+	if err != nil {
+		return nil, err
+	}
+	if rules[d.evidence.Policy] == nil || rules[d.evidence.Operation] == nil {
+		return nil, fmt.Errorf("%w: the ledger does not have its rules", errReplay)
 	}
 	gate, err := guardian.Replay(guardian.Rules{Policy: rules[d.evidence.Policy], Operation: rules[d.evidence.Operation]})
 	if err != nil {

@@ -331,14 +331,23 @@ func namesGrant(r ledger.Run) error {
 	return err
 }
 
-// governed checks that each decision is by the policy that the admins had activated then. In
+// governed checks that each decision is by the policy that the admins had activated then. What
+// people have approved may be refused by the policy of a decision before it, too. In
 // development nobody activates one.
 func (v *verifier) governed(state trust.State, told *past) {
 	if state.Audience == trust.Dev {
 		return
 	}
+	by := map[[2]string]bool{} // invocations with the policies of their decisions
 	for _, x := range v.decided {
-		if d, ok := v.model.Decisions[x.what]; ok && !slices.Contains(held(told.bundles, x), d.PolicyDigest) {
+		d, ok := v.model.Decisions[x.what]
+		if !ok {
+			continue
+		}
+		at := [2]string{d.Invocation, d.PolicyDigest}
+		if slices.Contains(held(told.bundles, x), d.PolicyDigest) {
+			by[at] = true
+		} else if d.Decision == ledger.Approve || !by[at] {
 			v.problem(BadAuthority, x.index, "the decision %s is by the policy %.80q, which the admins had not activated then", d.ID, d.PolicyDigest)
 		}
 	}
