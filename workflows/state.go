@@ -158,11 +158,11 @@ func (r *run) waiting() (all []contract.Wait, more bool) {
 		case w.kind == waitPost:
 			add(contract.WaitGuardian, w, "what calls have cost, on its way to the guardian")
 		case w.kind == waitUndo:
-			add(contract.WaitCall, w, "what is to be known of an effect that is undone")
+			add(contract.WaitCall, w, "what became of its effect, which is to be undone")
 		case w.kind == waitCheck:
 			add(contract.WaitCall, w, "its prechecks, which are called once more after the approval")
 		case w.kind == waitOpen:
-			add(contract.WaitGuardian, w, "the guardian, which is to ask people")
+			add(contract.WaitGuardian, w, "the guardian, which opens the barrier")
 		case w.kind == waitSteer:
 			add(contract.WaitJournal, w, "what people have told the run, on its way to the ledger")
 		case w.kind == waitSign:
