@@ -137,6 +137,10 @@ chaos: server ## kill what writes the ledger, and what has to do with effects, i
 	go test -timeout 120m -count=1 -v -run 'Crash' ./ledger/postgres ./ledger/sqlite -crashes $(KILLS)
 	go test -timeout 240m -count=1 -v -run 'TestKills' ./host -kills $(KILLS)
 
+.PHONY: production
+production: server ## the tests of effects once more, in production: on PostgreSQL, with a host, a database user and keys for each role
+	go test -timeout 60m -count=1 $(SHORT) ./host -production
+
 .PHONY: verify
 verify: ## modules are tidy and as published, generated files are as their sources say
 	go mod verify

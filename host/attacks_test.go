@@ -40,8 +40,6 @@ type attacker struct {
 	write, more ledger.Barrier
 }
 
-func (s *attacker) ledger() ledger.Store { return s.h.Store().Ledger }
-
 // send sends a signature, waits until it is recorded, and returns the record. An update also
 // says what became of it.
 func (s *attacker) send(t *testing.T, envelope json.RawMessage) (ledger.Approval, contract.Verdict) {
@@ -140,7 +138,7 @@ func TestAttacks(t *testing.T) {
 		x.signer.Key, _, err = trust.NewKey()
 		require.NoError(t, err)
 		acts = append(acts, &trust.EnrollSigner{
-			ID: x.signer.ID, Person: x.person, Roles: []string{"editor", "finance"}, SigType: trust.SigDev, PublicKey: x.signer.Key.Public(),
+			ID: x.signer.ID, Person: x.person, Roles: []string{"editor", "finance"}, SigType: a.signs(), PublicKey: x.signer.Key.Public(),
 			NotBefore: ledger.At(now.Add(x.from)), NotAfter: ledger.At(now.Add(x.until)),
 		})
 	}
@@ -184,7 +182,7 @@ func TestAttacks(t *testing.T) {
 				r.Actions[0].Amount = "0.15"
 			})},
 			{"another text", approval.Foreign, sign(eve, func(p *approval.Payload) { p.Text = b.Actions[0].Action })},
-			{"another audience", approval.Foreign, sign(eve, func(p *approval.Payload) { p.Audience = trust.Prod })},
+			{"another audience", approval.Foreign, sign(eve, func(p *approval.Payload) { p.Audience = map[trust.Audience]trust.Audience{trust.Dev: trust.Prod, trust.Prod: trust.Dev}[p.Audience] })},
 			{"another type of payload", approval.Malformed, edited(t, sign(eve, nil), func(e *trust.Envelope) { e.Type = approval.DelegationType })},
 			{"a rejection as an approval", approval.Forged, edited(t, eve.Sign(t, b, approval.Reject, nil), func(e *trust.Envelope) {
 				e.Payload = []byte(strings.Replace(string(e.Payload), `"decision":"reject"`, `"decision":"approve"`, 1))
@@ -224,7 +222,7 @@ func TestAttacks(t *testing.T) {
 		}
 		stands := func(want ledger.BarrierState) {
 			t.Helper()
-			now, err := a.h.Store().Ledger.Barrier(t.Context(), b.ID)
+			now, err := a.ledger().Barrier(t.Context(), b.ID)
 			require.NoError(t, err)
 			require.Equal(t, want, now.State)
 		}
@@ -250,7 +248,7 @@ func TestAttacks(t *testing.T) {
 
 		const twice, honest = 2, 5
 		require.Len(t, s.records(t), len(attacks)+twice+honest, "each is recorded once")
-		now, err := a.h.Store().Ledger.Barrier(t.Context(), b.ID)
+		now, err := a.ledger().Barrier(t.Context(), b.ID)
 		require.NoError(t, err)
 		const elsewhere = 3 // another run's, another round's, and what says nothing of a barrier
 		require.Equal(t, int64(len(attacks)+twice-elsewhere), now.Refused)

@@ -76,10 +76,7 @@ func TestAGuardianAloneLetsNothingGoUnattended(t *testing.T) {
 	other.Roles, other.Policy = []host.Role{host.RoleGuardian}, parsed(t, unattendedPolicy)
 	a.options.Roles = []host.Role{host.RoleEngine, host.RoleTools, host.RoleEffects}
 	a.again(t)
-	thief, err := host.New(t.Context(), other)
-	require.NoError(t, err)
-	require.NoError(t, thief.Start())
-	t.Cleanup(func() { require.NoError(t, thief.Close()) })
+	a.thieve(t, other)
 	f := failureOf(t, stage.Await(t, a.h.Client(), a.start(t, "alone", digest, `{"line":"short"}`), nil))
 	require.Equal(t, contract.Blocked, f.Kind, f.Message)
 	require.Contains(t, f.Message, "the guardian permits what the policy does not allow")

@@ -28,16 +28,25 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// enrol enrols a person with a key of development.
+// enrol enrols a person with a key of development, or in production with one that is stated to
+// be on a token.
 func (a *acting) enrol(t *testing.T, person string, roles ...string) stage.Signer {
 	t.Helper()
-	return a.Enrol(t, a.h.Store().Ledger, trust.SigDev, person, roles...)
+	return a.Enrol(t, a.ledger(), a.signs(), person, roles...)
+}
+
+// signs is the type of the keys of those who sign.
+func (a *acting) signs() string {
+	if a.of != nil {
+		return trust.SigToken
+	}
+	return trust.SigDev
 }
 
 // asked waits until people are asked, by so many barriers, and the run knows that.
 func (a *acting) asked(t *testing.T, run client.WorkflowRun, barriers int) []ledger.Barrier {
 	t.Helper()
-	all := stage.Asked(t, a.h.Store().Ledger, run, barriers)
+	all := stage.Asked(t, a.ledger(), run, barriers)
 	stage.Until(t, "the run knows", func() bool { return len(stage.State(t, a.h.Client(), run).Barriers) == barriers })
 	return all
 }
@@ -83,7 +92,7 @@ func TestApprovals(t *testing.T) {
 	var shown sdkpb.WorkflowMetadata // what Temporal's web pages show
 	require.NoError(t, value.Get(&shown))
 	require.Contains(t, shown.GetCurrentDetails(), "**Waits for approval** by 1 of editor, 1 of finance: write, since "+s.Barriers[0].Since+", until "+s.Barriers[0].Until+" (barrier "+b.ID+")")
-	drafts, err := a.h.Store().Ledger.ListTasks(t.Context(), task.StateDraft, ledger.Page{})
+	drafts, err := a.ledger().ListTasks(t.Context(), task.StateDraft, ledger.Page{})
 	require.NoError(t, err)
 	require.Len(t, drafts, 2)
 
@@ -119,7 +128,7 @@ func TestApprovals(t *testing.T) {
 	a.signal(t, run, fay.Sign(t, b, approval.Approve, nil))
 	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
 	require.Equal(t, []string{`{"line":"one"}`}, a.written(t))
-	signed, err := a.h.Store().Ledger.Task(t.Context(), b.Actions[0].Decision)
+	signed, err := a.ledger().Task(t.Context(), b.Actions[0].Decision)
 	require.NoError(t, err)
 	require.Equal(t, task.StateExecuted, signed.Base().State)
 	require.Equal(t, "fay-key", signed.(task.Executed).Signature.SignerID)
@@ -141,7 +150,7 @@ func TestApprovals(t *testing.T) {
 	require.Equal(t, contract.Rejected, f.Kind)
 	require.Contains(t, f.Message, "fay: not today")
 	require.Len(t, a.written(t), 1)
-	drafts, err = a.h.Store().Ledger.ListTasks(t.Context(), task.StateDraft, ledger.Page{})
+	drafts, err = a.ledger().ListTasks(t.Context(), task.StateDraft, ledger.Page{})
 	require.NoError(t, err)
 	require.Empty(t, drafts)
 }
@@ -185,7 +194,7 @@ func TestBarriers(t *testing.T) {
 	require.Len(t, b.Actions, 1, "a member that is skipped is not waited for")
 	require.NoError(t, a.h.Client().CancelWorkflow(t.Context(), alone.GetID(), ""))
 	require.Error(t, stage.Await(t, a.h.Client(), alone, nil))
-	b, err := a.h.Store().Ledger.Barrier(t.Context(), b.ID)
+	b, err := a.ledger().Barrier(t.Context(), b.ID)
 	require.NoError(t, err)
 	require.Equal(t, ledger.BarrierWithdrawn, b.State)
 	require.Len(t, a.written(t), 2)
@@ -281,7 +290,7 @@ func (f *forgers) ended(t *testing.T, first string) int {
 		most = max(most, len(history))
 	}
 	require.Less(t, most, 12_000)
-	l := f.h.Store().Ledger
+	l := f.ledger()
 	list, err := l.Approvals(t.Context(), f.barrier.ID, ledger.Page{})
 	require.NoError(t, err)
 	var accepted []string
@@ -375,9 +384,7 @@ func TestAGuardianAloneSkipsNobody(t *testing.T) {
 		{"lets others lift", floor + `, lift: {"policy:letter": [editor]}`, plain, "Dear three", []stage.Signer{eve}, `it does not ask for 1 of the role "chief"`},
 	} {
 		thief.Policy = parsed(t, with(c.approval))
-		h, err := host.New(t.Context(), thief)
-		require.NoError(t, err)
-		require.NoError(t, h.Start())
+		h := a.thieve(t, thief)
 		run := a.start(t, strings.ReplaceAll(c.name, " ", "-"), c.digest, `{"line":"`+c.line+`"}`)
 		if c.signers != nil {
 			b := a.asked(t, run, 1)[0]

@@ -3,7 +3,6 @@ package host_test
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,8 +18,6 @@ import (
 	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
-	"chimera.ai/engine/ledger/audit"
-	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
 )
 
@@ -83,9 +80,9 @@ unmodelled:`, 1)
 			}
 			undo := r.Actions[0].Undo[0]
 			require.Equal(t, approval.Undo{Node: "back", Operation: "book/erase", Invocation: undo.Invocation}, undo)
-			list, err := a.h.Store().Ledger.Approvals(t.Context(), b.ID, ledger.Page{})
+			list, err := a.ledger().Approvals(t.Context(), b.ID, ledger.Page{})
 			require.NoError(t, err)
-			used, err := a.h.Store().Ledger.Consumptions(t.Context(), list[0].ID)
+			used, err := a.ledger().Consumptions(t.Context(), list[0].ID)
 			require.NoError(t, err)
 			require.Len(t, used, 2)
 			require.ElementsMatch(t, []string{r.Actions[0].Invocation, undo.Invocation}, []string{used[0].Invocation, used[1].Invocation})
@@ -97,17 +94,7 @@ unmodelled:`, 1)
 			require.Len(t, a.written(t), 2, "a reset does nothing twice")
 
 			// An auditor sees that it was undone, and by whose approval.
-			require.NoError(t, a.h.Close())
-			operator, err := store.Open(t.Context(), a.options.Store)
-			require.NoError(t, err)
-			integrate(t, operator)
-			dir := filepath.Join(t.TempDir(), "export")
-			_, err = audit.Export(t.Context(), operator.Ledger, dir)
-			require.NoError(t, err)
-			require.NoError(t, operator.Close())
-			report, err := audit.Verify(dir, audit.Trust{Format: audit.TrustFormat, Origin: operator.Key.Name(), Log: operator.Key.Public(), Bootstrap: a.Root}, nil)
-			require.NoError(t, err)
-			require.True(t, report.OK, "%v", report.Problems)
+			report := a.verifies(t)
 			require.Zero(t, report.Standing)
 			a.again(t)
 		})
@@ -173,8 +160,8 @@ func TestOnlyWhatFollowsIsApproved(t *testing.T) {
 	salt := []byte("0123456789abcdef")
 	steal := func(c contract.Call, invocation, input string) error {
 		now := time.Now()
-		permit, err := trust.SignPermit(a.options.GuardianKey, trust.Permit{
-			Deployment: "test", Audience: trust.Dev, Guardian: "guardian", Invocation: invocation, Decision: invocation + "/9",
+		permit, err := trust.SignPermit(a.guardianKey(t), trust.Permit{
+			Deployment: "test", Audience: a.Root.Audience, Guardian: "guardian", Invocation: invocation, Decision: invocation + "/9",
 			Call: trust.Call{Operation: "book/erase", Input: []byte(input)}.Digest(salt), Issued: ledger.At(now), Expires: ledger.At(now.Add(trust.MaxPermit)),
 		})
 		require.NoError(t, err)
@@ -208,14 +195,14 @@ func TestOnlyWhatFollowsIsApproved(t *testing.T) {
 }
 
 // TestUndoIsApprovedAfterTheDeadline: a run whose deadline has passed waits for those who must
-// approve what undoes its effect.
+// approve what undoes its effect, and a pause does not hold that up.
 func TestUndoIsApprovedAfterTheDeadline(t *testing.T) {
 	stage.Parallel(t)
 	floor := strings.Replace(sagaPolicy, "unmodelled:", `approval: {floor: [{operations: [book/erase], groups: [{role: finance, min: 1}]}]}
 unmodelled:`, 1)
 	a := actBy(t, "book", pages, sagaCatalog, floor)
 	fay := a.enrol(t, "Fay", "finance")
-	run := a.start(t, "late", a.publish(t, `{apiVersion: chimera/v1, kind: Plan, name: late, version: "1", agent: tester, allow: [pure, committing], limits: {deadline_ms: 5000},
+	run := a.start(t, "late", a.publish(t, `{apiVersion: chimera/v1, kind: Plan, name: late, version: "1", agent: tester, allow: [pure, committing], limits: {deadline_ms: 10000},
   input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object},
   nodes: [{id: first, template: book/write, commit_policy: {}}, {id: back, template: book/erase, commit_policy: {rollback: {none: "gone"}}},
     {id: last, template: engine/sleep, with: {ms: 60000}, timeout_ms: 90000}],
@@ -224,6 +211,7 @@ unmodelled:`, 1)
 	undo := a.asked(t, run, 1)[0]
 	require.Equal(t, "node/back", undo.Name)
 	require.Greater(t, time.Until(undo.ExpiresAt.Time()), 24*time.Hour)
+	t.Logf("paused: %+v", a.pause(t, run, `{}`))
 	require.True(t, a.update(t, run, fay.Sign(t, undo, approval.Approve, nil)).Accepted)
 	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
 	require.Equal(t, contract.Deadline, f.Kind, f.Message)

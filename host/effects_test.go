@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,152 +10,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
-	historypb "go.temporal.io/api/history/v1"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
-	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
-	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
-	"chimera.ai/engine/policy"
 	"chimera.ai/engine/skills"
-	"chimera.ai/engine/store"
 	"chimera.ai/engine/task"
 	"chimera.ai/engine/trust"
 )
-
-// acting is a deployment whose runs have effects: a tool counts its calls by appending a
-// line to a file.
-type acting struct {
-	*stage.Deployment
-	h       *host.Host
-	options host.Options
-	lines   string
-}
-
-const actingCatalog = `
-apiVersion: chimera/v1
-kind: Catalog
-templates:
-  - {provider_type: skill, provider_name: book, operation: write, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 2, on: [unsent]},
-     input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]},
-     trust_requirement: allow_auto, status: allow_auto}
-`
-
-const actingPolicy = `
-apiVersion: chimera/v1
-kind: PolicyBundle
-version: "1"
-unmodelled: [book/write]
-rules:
-  - {id: short, type: hard, operations: [book/write], require: 'action.inputs.line.size() < 20', message: "a line is short"}
-`
-
-const actingPlan = `{apiVersion: chimera/v1, kind: Plan, name: acts, version: "1", agent: tester, allow: [pure, committing],
-  input_schema: {type: object, properties: {line: {type: string}}, required: [line]},
-  output_schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]},
-  nodes: [{id: write, template: book/write, commit_policy: {rollback: {none: "what is written stays"}}}],
-  edges: [$input.line -> write.line, write.ok -> $output.ok]}`
-
-// act starts a deployment with effects, whose tool runs a shell script.
-func act(t *testing.T, script string) *acting {
-	t.Helper()
-	return actBy(t, "book", script, actingCatalog, actingPolicy)
-}
-
-// actBy is like act, with a tool, a catalog and a policy.
-func actBy(t *testing.T, tool, script, operations, rules string) *acting {
-	t.Helper()
-	a := &acting{lines: filepath.Join(t.TempDir(), "lines")}
-	cat, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(operations)})
-	require.False(t, ds.HasErrors(), "%v", ds)
-	bundle, ds := policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(rules)})
-	require.False(t, ds.HasErrors(), "%v", ds)
-	a.options = host.Options{
-		Client: client.Options{HostPort: stage.Temporal(t).Address, Namespace: stage.Temporal(t).Namespace},
-		Store:  store.Options{Dir: filepath.Join(t.TempDir(), "store")}, Catalog: cat, Policy: bundle,
-		Executables: map[string]skills.Executable{tool: {Command: "/bin/sh", Args: []string{"-c", script, tool}, Env: map[string]string{"LINES_FILE": a.lines}}},
-	}
-	a.Deployment = stage.Deploy(t, &a.options)
-	a.again(t)
-	t.Cleanup(func() { require.NoError(t, a.h.Close()) })
-	a.Begin(t, a.h.Store().Ledger)
-	return a
-}
-
-// again ends the host, if there is one, and starts another.
-func (a *acting) again(t *testing.T) {
-	t.Helper()
-	if a.h != nil {
-		require.NoError(t, a.h.Close())
-	}
-	h, err := host.New(t.Context(), a.options)
-	require.NoError(t, err)
-	require.NoError(t, h.Start())
-	a.h = h
-}
-
-// state makes a statement of acts.
-func (a *acting) state(t *testing.T, acts ...trust.Act) {
-	t.Helper()
-	a.State(t, a.h.Store().Ledger, acts...)
-}
-
-// publish publishes a plan, and returns its digest.
-func (a *acting) publish(t *testing.T, source string) string {
-	t.Helper()
-	return a.Publish(t, a.h.Store().Ledger, source, a.options.Catalog, a.options.Policy)
-}
-
-// start starts a run with a start grant.
-func (a *acting) start(t *testing.T, name, digest, input string) client.WorkflowRun {
-	t.Helper()
-	return a.Start(t, a.h.Client(), runID(t, name), digest, input)
-}
-
-func runID(t *testing.T, name string) string {
-	return strings.ReplaceAll(t.Name(), "/", "-") + "-" + name
-}
-
-// written is what the tool has written.
-func (a *acting) written(t *testing.T) []string {
-	t.Helper()
-	raw, err := os.ReadFile(a.lines)
-	if os.IsNotExist(err) {
-		return nil
-	}
-	require.NoError(t, err)
-	return strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n")
-}
-
-// writes appends a line at once, so that calls side by side do not mix theirs.
-const writes = `line=$(cat); printf '%s\n' "$line" >> "$LINES_FILE"; echo '{"ok":true}'`
-
-// reset resets a run to the end of a workflow task, and returns the run that goes on.
-func (a *acting) reset(t *testing.T, run client.WorkflowRun, task int64) client.WorkflowRun {
-	t.Helper()
-	reset, err := a.h.Client().ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
-		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: run.GetID(), RunId: run.GetRunID()},
-		Reason: "once more", WorkflowTaskFinishEventId: task, RequestId: rand.Text(),
-	})
-	require.NoError(t, err)
-	return a.h.Client().GetWorkflow(t.Context(), run.GetID(), reset.GetRunId())
-}
-
-// replays replays the history of a run.
-func (a *acting) replays(t *testing.T, run client.WorkflowRun) {
-	t.Helper()
-	blobs, done, err := store.OpenBlobs(t.Context(), a.options.Store)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, done()) }()
-	history := &historypb.History{Events: events(t, a.h.Client(), run, enumspb.EVENT_TYPE_UNSPECIFIED)}
-	require.NoError(t, host.NewReplayer(blobs, a.options.Sealing).Replay("default", run.GetID(), history))
-}
 
 // TestResetsRepeatNoEffect: a run that is reset, to whatever task, is told what its effect
 // did, and so is one whose effect failed, or did nobody knows what.
@@ -203,7 +67,7 @@ echo '{"ok":true}'`)
 	// A reset that finds no output any more does not call either.
 	run := a.h.Client().GetWorkflow(t.Context(), runID(t, "works"), "")
 	tasks := events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
-	_, err := a.h.Store().Ledger.Prune(t.Context(), ledger.RunClosed.Class(), time.Now().Add(time.Second), "for the test")
+	_, err := a.ledger().Prune(t.Context(), ledger.RunClosed.Class(), time.Now().Add(time.Second), "for the test")
 	require.NoError(t, err)
 	before := len(a.written(t))
 	f := failureOf(t, stage.Await(t, a.h.Client(), a.reset(t, run, tasks[0].GetEventId()), nil))
@@ -215,7 +79,7 @@ echo '{"ok":true}'`)
 // permitted counts the permits in the chain of a run.
 func (a *acting) permitted(t *testing.T, run client.WorkflowRun) (n int) {
 	t.Helper()
-	records, err := a.h.Store().Ledger.Chain(t.Context(), ledger.RunChain(run.GetID(), run.GetRunID()), 0, 1000)
+	records, err := a.ledger().Chain(t.Context(), ledger.RunChain(run.GetID(), run.GetRunID()), 0, 1000)
 	require.NoError(t, err)
 	for _, r := range records {
 		e, err := ledger.DecodeEntry(r.Bytes)
@@ -246,7 +110,7 @@ func TestReleasedEffectsAreTriedAgain(t *testing.T) {
 	digest := a.publish(t, source)
 	run := a.start(t, "one", digest, `{"line":"a"}`)
 	released := func() (n int) {
-		tasks, err := a.h.Store().Ledger.ListTasks(t.Context(), task.StateSigned, ledger.Page{})
+		tasks, err := a.ledger().ListTasks(t.Context(), task.StateSigned, ledger.Page{})
 		require.NoError(t, err)
 		return len(tasks)
 	}
@@ -254,7 +118,7 @@ func TestReleasedEffectsAreTriedAgain(t *testing.T) {
 	require.NoError(t, os.WriteFile(tool, []byte("#!/bin/sh\n"+writes+"\n"), 0o700))
 	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
 	require.Len(t, a.written(t), 1)
-	b, err := a.h.Store().Ledger.Budget(t.Context(), "tester", "USD")
+	b, err := a.ledger().Budget(t.Context(), "tester", "USD")
 	require.NoError(t, err)
 	require.Equal(t, cents(150), b.Posted)
 	require.Zero(t, b.Pending.Minor())
@@ -362,7 +226,7 @@ func TestEffectsShareABudget(t *testing.T) {
 	require.Equal(t, runs-paid, a.refused(t, digest, "line", runs))
 	require.Len(t, a.written(t), paid)
 	for _, agent := range []string{"tester", "org"} {
-		b, err := a.h.Store().Ledger.Budget(t.Context(), agent, "USD")
+		b, err := a.ledger().Budget(t.Context(), agent, "USD")
 		require.NoError(t, err)
 		require.Equal(t, "0.98", b.Posted.Amount(), agent)
 		require.Zero(t, b.Pending.Minor(), agent)
@@ -397,13 +261,13 @@ func TestEffects(t *testing.T) {
 	require.NoError(t, stage.Await(t, a.h.Client(), run, &out))
 	require.True(t, out.OK)
 	require.Equal(t, []string{`{"line":"hello"}`}, a.written(t))
-	tasks, err := a.h.Store().Ledger.ListTasks(t.Context(), task.StateExecuted, ledger.Page{})
+	tasks, err := a.ledger().ListTasks(t.Context(), task.StateExecuted, ledger.Page{})
 	require.NoError(t, err)
 	require.Len(t, tasks, 1)
-	d, err := a.h.Store().Ledger.Decision(t.Context(), tasks[0].Base().TaskID)
+	d, err := a.ledger().Decision(t.Context(), tasks[0].Base().TaskID)
 	require.NoError(t, err)
 	require.Equal(t, "policy_clear", d.Reason)
-	i, err := a.h.Store().Ledger.Invocation(t.Context(), d.Invocation)
+	i, err := a.ledger().Invocation(t.Context(), d.Invocation)
 	require.NoError(t, err)
 	require.Equal(t, ledger.Settled, i.State)
 
@@ -412,6 +276,33 @@ func TestEffects(t *testing.T) {
 	require.Equal(t, contract.Rejected, f.Kind)
 	require.Contains(t, f.Message, "policy:short: a line is short")
 	require.Len(t, a.written(t), 1)
+}
+
+// TestOutcomesStandBeforeTheDecision: what a decision relies on is in the ledger before it, whether
+// a worker called it or the engine itself.
+func TestOutcomesStandBeforeTheDecision(t *testing.T) {
+	stage.Parallel(t)
+	a := actBy(t, "book", `case $1 in find) echo '{"found":true}';; *) `+writes+`;; esac`, findCatalog, actingPolicy)
+	const text = "{type: object, properties: {line: {type: string}}, required: [line]}"
+	run := a.start(t, "relies", a.publish(t, `{apiVersion: chimera/v1, kind: Plan, name: relies, version: "1", agent: tester, allow: [pure, committing],
+  input_schema: `+text+`, output_schema: {type: object},
+  nodes: [
+    {id: local, template: engine/pass, timeout_ms: 900, input_schema: `+text+`, output_schema: `+text+`},
+    {id: called, template: book/find},
+    {id: write, template: book/write, commit_policy: {rollback: {none: "what is written stays"}}}],
+  edges: [$input.line -> local.line, local.line -> called.line, called -> write, local.line -> write.line]}`), `{"line":"one"}`)
+	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
+	records, err := a.ledger().Chain(t.Context(), ledger.RunChain(run.GetID(), run.GetRunID()), 0, 100)
+	require.NoError(t, err)
+	var told []string
+	for _, r := range records {
+		e, err := ledger.DecodeEntry(r.Bytes)
+		require.NoError(t, err)
+		if e.Kind == ledger.NodeSucceeded || e.Kind == ledger.DecisionMade {
+			told = append(told, string(e.Kind)+" "+e.Node)
+		}
+	}
+	require.Equal(t, []string{"node.succeeded local", "node.succeeded called", "decision.made ", "node.succeeded write"}, told)
 }
 
 // TestTheSweeper: holds of permits that nobody uses expire, and what a run that was
@@ -424,7 +315,7 @@ func TestTheSweeper(t *testing.T) {
 	cost, err := ledger.Minor(100, "USD")
 	require.NoError(t, err)
 	a.state(t, &trust.SetBudget{Agent: "tester", Currency: "USD", Every: ledger.Forever, Limit: cost})
-	store := a.h.Store().Ledger
+	store := a.ledger()
 	_, err = store.OpenHold(t.Context(), ledger.Hold{ID: "unused", Agent: "tester", Amount: cost, ExpiresAt: ledger.At(time.Now())})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
@@ -439,7 +330,7 @@ func TestTheSweeper(t *testing.T) {
 	require.NoError(t, a.h.Client().TerminateWorkflow(t.Context(), run.GetID(), run.GetRunID(), "for the test"))
 	a.options.EndsEvery = 20 * time.Millisecond
 	a.again(t) // who calls is gone, too
-	store = a.h.Store().Ledger
+	store = a.ledger()
 	require.Eventually(t, func() bool {
 		tasks, err := store.ListTasks(t.Context(), task.StateSigned, ledger.Page{})
 		require.NoError(t, err)

@@ -102,7 +102,7 @@ func TestIrreversible(t *testing.T) {
 	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
 	require.Equal(t, []string{`{"line":"Dear Ann"}`}, a.written(t))
 	require.Equal(t, 2, a.looks(t), "the precheck is called once more")
-	store := a.h.Store().Ledger
+	store := a.ledger()
 	last, err := store.LastCheck(t.Context(), run.GetID(), run.GetRunID(), "look", 1, b.ID)
 	require.NoError(t, err)
 	require.Equal(t, 2, last.Number)
@@ -159,6 +159,46 @@ func TestIrreversible(t *testing.T) {
 	a.replays(t, run)
 }
 
+// TestIrreversibleIsVerified: of an irreversible call that did not answer, verify says whether it
+// was made. One that was not is made again, and nobody is asked again.
+func TestIrreversibleIsVerified(t *testing.T) {
+	stage.Parallel(t)
+	a := actBy(t, "post", `in=$(cat)
+case "$1" in
+look) echo '{"weather":"sun"}';;
+find) if [ -e "$LINES_FILE" ]; then echo '{"found":true}'; else echo '{"found":false}'; fi;;
+send)
+  echo "$in" >> "$LINES_FILE.calls"
+  case "$(cat "$LINES_FILE.way")" in
+  sent) echo "$in" >> "$LINES_FILE"; exec sleep 60;;
+  lost) if [ "$(grep -c . "$LINES_FILE.calls")" = 1 ]; then exec sleep 60; fi; echo "$in" >> "$LINES_FILE"; echo '{"ok":true}';;
+  esac;;
+esac`, strings.Replace(postCatalog, "max_retries: 0", "max_retries: 1, on: [unsent]", 1)+`
+  - {provider_type: skill, provider_name: post, operation: find, mode: deter, effect_class: pure, timeout_ms: 10000, retry_policy: {max_retries: 1},
+     input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {found: {type: boolean}}, required: [found]},
+     trust_requirement: allow_auto, status: allow_auto}
+`, postPolicy)
+	eve := a.enrol(t, "Eve", "editor")
+	digest := a.publish(t, strings.NewReplacer("template: post/send,", "template: post/send, timeout_ms: 1500,",
+		"prechecks: [look],", `prechecks: [look], verify: {node: find, with: {line: "${args.line}"}, executed: "output.found", output: {ok: true}},`,
+		"{id: look, template: post/look}", "{id: look, template: post/look}, {id: find, template: post/find}").Replace(postPlan))
+	for way, calls := range map[string]int{"sent": 1, "lost": 2} {
+		require.NoError(t, os.WriteFile(a.lines+".way", []byte(way), 0o600))
+		run := a.start(t, way, digest, `{"line":"x"}`)
+		require.True(t, a.update(t, run, eve.Sign(t, a.asked(t, run, 1)[0], approval.Approve, nil)).Accepted)
+		var out struct{ OK bool }
+		require.NoError(t, stage.Await(t, a.h.Client(), run, &out), way)
+		require.True(t, out.OK)
+		require.Equal(t, []string{`{"line":"Dear Ann"}`}, a.written(t), way)
+		made, err := os.ReadFile(a.lines + ".calls")
+		require.NoError(t, err)
+		require.Equal(t, calls, strings.Count(string(made), "\n"), way)
+		a.replays(t, run)
+		require.NoError(t, os.Remove(a.lines))
+		require.NoError(t, os.Remove(a.lines+".calls"))
+	}
+}
+
 // rogueConfirm asks the guardian in place of a run, and rogueCheck the role effects.
 func rogueConfirm(ctx workflow.Context, call contract.Call) (contract.Decided, error) {
 	var out contract.Decided
@@ -188,7 +228,7 @@ func TestNobodySkipsTheSecondCheck(t *testing.T) {
 	judges.Roles = []host.Role{host.RoleGuardian}
 	a.options.Roles = []host.Role{host.RoleEngine, host.RoleTools, host.RoleEffects}
 	a.again(t)
-	guardian := stage.Host(t, judges)
+	guardian := a.begin(t, judges)[0]
 	asker := worker.New(a.h.Client(), t.Name(), worker.Options{})
 	asker.RegisterWorkflow(rogueConfirm)
 	asker.RegisterWorkflow(rogueCheck)
@@ -211,10 +251,10 @@ func TestNobodySkipsTheSecondCheck(t *testing.T) {
 	check.Node, check.Barrier, check.Deliveries = 2, b.ID, []contract.Delivery{{Edge: 0, Value: contract.Value(`"x"`)}}
 	var application *temporal.ApplicationError
 	require.ErrorAs(t, do("early", rogueCheck, check, nil), &application)
-	require.Equal(t, string(contract.Blocked), application.Type(), "nobody has approved it yet")
+	require.Equal(t, contract.Blocked, kindOf(application), "nobody has approved it yet")
 	check.Barrier = "elsewhere/1"
 	require.ErrorAs(t, do("elsewhere", rogueCheck, check, nil), &application)
-	require.Equal(t, string(contract.Blocked), application.Type())
+	require.Equal(t, contract.Blocked, kindOf(application))
 	check.Barrier = ""
 	require.NoError(t, do("before", rogueCheck, check, nil), "it may be called again, for no barrier")
 	require.Equal(t, 3, a.looks(t))
@@ -233,6 +273,7 @@ func TestNobodySkipsTheSecondCheck(t *testing.T) {
 	require.Equal(t, b.ID, out.Recheck)
 	require.Empty(t, a.written(t))
 
+	a.develops(t, "in production an answer is sealed by the role that gives it")
 	// Others answer in its place: that there is nothing to permit, and with a permit of their
 	// own.
 	require.NoError(t, guardian.Close())
@@ -250,7 +291,7 @@ func TestNobodySkipsTheSecondCheck(t *testing.T) {
 		if w := waits[asked.Run.Workflow]; c.forges {
 			now := time.Now()
 			permit, err := trust.SignPermit(key, trust.Permit{
-				Deployment: "test", Audience: trust.Dev, Guardian: "guardian", Invocation: w.Actions[0].Invocation, Decision: w.Actions[0].Decision,
+				Deployment: "test", Audience: a.Root.Audience, Guardian: "guardian", Invocation: w.Actions[0].Invocation, Decision: w.Actions[0].Decision,
 				Call: trust.Call{Operation: "post/send", Input: []byte(`{"line":"Dear Ann"}`)}.Digest(salt), Issued: ledger.At(now), Expires: ledger.At(now.Add(trust.MaxPermit)),
 			})
 			require.NoError(t, err)
@@ -303,10 +344,7 @@ func TestIrreversibleIsAllowed(t *testing.T) {
 	other.Roles, other.Policy = []host.Role{host.RoleGuardian, host.RoleEffects}, strict
 	a.options.Roles = []host.Role{host.RoleEngine, host.RoleTools}
 	a.again(t)
-	acting, err := host.New(t.Context(), other)
-	require.NoError(t, err)
-	require.NoError(t, acting.Start())
-	t.Cleanup(func() { require.NoError(t, acting.Close()) })
+	a.thieve(t, other)
 	a.weather(t, "sun")
 	run := a.start(t, "forbidden", digest, `{"line":"x"}`)
 	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))

@@ -37,7 +37,7 @@ func TestABarrierOfMany(t *testing.T) {
 	require.Greater(t, len(envelope), contract.ByReference)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	v, err := client.New(stage.Dial(t, stage.Temporal(t).Address, a.options.Store.Dir), client.Options{}).Sign(ctx, run.GetID(), envelope)
+	v, err := client.New(a.dial(t), client.Options{}).Sign(ctx, run.GetID(), envelope)
 	require.NoError(t, err)
 	require.True(t, v.Accepted, v.Detail)
 	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))

@@ -114,7 +114,7 @@ func TestOutcomes(t *testing.T) {
 		require.NoError(t, stage.Await(t, a.h.Client(), again, nil))
 		a.replays(t, again)
 	}
-	i, err := a.h.Store().Ledger.Invocation(t.Context(), b.Actions[0].Invocation)
+	i, err := a.ledger().Invocation(t.Context(), b.Actions[0].Invocation)
 	require.NoError(t, err)
 	require.Equal(t, ledger.Settled, i.State)
 
@@ -137,7 +137,7 @@ func TestOutcomes(t *testing.T) {
 	require.Equal(t, contract.OutcomeUnknown, f.Kind)
 	require.Contains(t, f.Message, "leo says not_executed: I have looked")
 	a.replays(t, differ)
-	i, err = a.h.Store().Ledger.Invocation(t.Context(), b.Actions[0].Invocation)
+	i, err = a.ledger().Invocation(t.Context(), b.Actions[0].Invocation)
 	require.NoError(t, err)
 	require.Equal(t, ledger.Unknown, i.State)
 
@@ -183,7 +183,7 @@ func TestOutcomesWait(t *testing.T) {
 	c := a.asked(t, cancelled, 1)[0]
 	require.NoError(t, a.h.Client().CancelWorkflow(t.Context(), cancelled.GetID(), ""))
 	require.Error(t, stage.Await(t, a.h.Client(), cancelled, nil))
-	c, err := a.h.Store().Ledger.Barrier(t.Context(), c.ID)
+	c, err := a.ledger().Barrier(t.Context(), c.ID)
 	require.NoError(t, err)
 	require.Equal(t, ledger.BarrierWithdrawn, c.State)
 	require.Len(t, a.written(t), 2)
@@ -204,10 +204,7 @@ func TestAGuardianAloneStatesNothing(t *testing.T) {
 	zoe := a.enrol(t, "Zoe", "editor")
 	a.options = all
 	a.again(t)
-	thief, err := host.New(t.Context(), other)
-	require.NoError(t, err)
-	require.NoError(t, thief.Start())
-	t.Cleanup(func() { require.NoError(t, thief.Close()) })
+	a.thieve(t, other)
 	run := a.start(t, "alone", digest, `{"line":"one"}`)
 	b := a.asked(t, run, 1)[0]
 	require.True(t, a.update(t, run, zoe.Sign(t, b, approval.NotExecuted, nil)).Accepted)
@@ -215,7 +212,7 @@ func TestAGuardianAloneStatesNothing(t *testing.T) {
 	require.Equal(t, contract.OutcomeUnknown, f.Kind)
 	require.Contains(t, f.Message, "what people have stated does not count")
 	require.Equal(t, []string{"note one"}, a.written(t))
-	i, err := a.h.Store().Ledger.Invocation(t.Context(), b.Actions[0].Invocation)
+	i, err := a.ledger().Invocation(t.Context(), b.Actions[0].Invocation)
 	require.NoError(t, err)
 	require.Equal(t, ledger.Unknown, i.State, fmt.Sprint(i.Attempt))
 }
@@ -228,13 +225,14 @@ func TestNobodyStatesTooEarly(t *testing.T) {
 	eve, leo := a.enrol(t, "Eve", "operator"), a.enrol(t, "Leo", "operator")
 	run := a.start(t, "early", a.publish(t, notePlan), `{"line":"one"}`)
 	b := a.asked(t, run, 1)[0]
-	i, err := a.h.Store().Ledger.Invocation(t.Context(), b.Actions[0].Invocation)
+	i, err := a.ledger().Invocation(t.Context(), b.Actions[0].Invocation)
 	require.NoError(t, err)
 	r, _, err := approval.ParseRequest(b.Request)
 	require.NoError(t, err)
 	r.Opened = *i.CallNotAfter
 	b.Request, err = r.Encode()
 	require.NoError(t, err)
+	a.develops(t, "in production requests are sealed")
 	var call contract.Call
 	for _, e := range events(t, a.h.Client(), run, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) {
 		if s := e.GetActivityTaskScheduledEventAttributes(); s.GetTaskQueue().GetName() == contract.QueueEffects {
@@ -252,7 +250,7 @@ func TestNobodyStatesTooEarly(t *testing.T) {
 	asked, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: runID(t, "rogue"), TaskQueue: "rogue"}, rogueCall, call)
 	require.NoError(t, err)
 	require.ErrorContains(t, stage.Await(t, a.h.Client(), asked, nil), "before whatever the call has sent had arrived")
-	i, err = a.h.Store().Ledger.Invocation(t.Context(), i.ID)
+	i, err = a.ledger().Invocation(t.Context(), i.ID)
 	require.NoError(t, err)
 	require.Equal(t, ledger.Unknown, i.State)
 	require.Equal(t, []string{"note one"}, a.written(t))

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 
@@ -69,7 +70,7 @@ func (a *acting) budget(t *testing.T, limit string) {
 // spent is what of the agent's budget is pending and posted.
 func (a *acting) spent(t *testing.T) string {
 	t.Helper()
-	b, err := a.h.Store().Ledger.Budget(t.Context(), "tester", "USD")
+	b, err := a.ledger().Budget(t.Context(), "tester", "USD")
 	require.NoError(t, err)
 	return b.Pending.Amount() + " " + b.Posted.Amount()
 }
@@ -151,7 +152,7 @@ func TestHoldsOfRunsThatEnd(t *testing.T) {
 	require.Eventually(t, called(2), time.Minute, 10*time.Millisecond)
 	require.NoError(t, a.h.Client().TerminateWorkflow(t.Context(), run.GetID(), "", "for the test"))
 	stage.Until(t, "the ledger knows that it has ended", func() bool {
-		r, err := a.h.Store().Ledger.Run(t.Context(), run.GetID(), run.GetRunID())
+		r, err := a.ledger().Run(t.Context(), run.GetID(), run.GetRunID())
 		return err == nil && r.State == ledger.RunTerminated
 	})
 	require.Equal(t, "0.20 0.20", a.spent(t), "the call may be on its way")
@@ -178,6 +179,14 @@ func TestHoldsOfRunsThatEnd(t *testing.T) {
 // expire lets the time of all holds pass.
 func (a *acting) expire(t *testing.T) {
 	t.Helper()
+	if a.of != nil {
+		conn, err := pgx.Connect(t.Context(), a.of.Store.URL)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, conn.Close(t.Context())) }()
+		_, err = conn.Exec(t.Context(), "UPDATE holds SET expires_at = 0")
+		require.NoError(t, err)
+		return
+	}
 	db, err := sql.Open("sqlite", filepath.Join(a.options.Store.Dir, "ledger.db"))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()

@@ -59,7 +59,7 @@ func TestNoPermitNoCall(t *testing.T) {
 		t.Helper()
 		var application *temporal.ApplicationError
 		require.ErrorAs(t, stage.Await(t, a.h.Client(), begin(what, call), nil), &application, name)
-		require.Equal(t, string(want), application.Type(), "%s: %s", name, application.Message())
+		require.Equal(t, want, kindOf(application), "%s: %s", name, application.Message())
 		require.Contains(t, application.Message(), says, name)
 	}
 	// decided asks the guardian, which does not know what the run is ready for.
@@ -103,12 +103,12 @@ func TestNoPermitNoCall(t *testing.T) {
 			signed(c, stranger, func(*trust.Permit) {})
 		}, contract.Blocked, "has not signed the permit"},
 		"expired": {func(c *contract.Call) {
-			signed(c, a.options.GuardianKey, func(p *trust.Permit) {
+			signed(c, a.guardianKey(t), func(p *trust.Permit) {
 				p.Issued, p.Expires = ledger.At(time.Now().Add(-4*time.Minute)), ledger.At(time.Now().Add(-3*time.Minute))
 			})
 		}, contract.WorkerLost, "the permit was not used in time"},
 		"of the future": {func(c *contract.Call) {
-			signed(c, a.options.GuardianKey, func(p *trust.Permit) {
+			signed(c, a.guardianKey(t), func(p *trust.Permit) {
 				p.Issued, p.Expires = ledger.At(time.Now().Add(3*time.Minute)), ledger.At(time.Now().Add(4*time.Minute))
 			})
 		}, contract.Blocked, "the permit is not valid before"},
@@ -123,7 +123,7 @@ func TestNoPermitNoCall(t *testing.T) {
 
 	// Nobody has granted the run, and an engine says that it runs; or it has the grant of
 	// another run.
-	of, err := a.h.Store().Ledger.Run(t.Context(), run.GetID(), run.GetRunID())
+	of, err := a.ledger().Run(t.Context(), run.GetID(), run.GetRunID())
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		change func(*ledger.Run)
@@ -135,7 +135,7 @@ func TestNoPermitNoCall(t *testing.T) {
 		lie, call := of, good
 		lie.Workflow, lie.Root, lie.Origin = name, "root of "+name, "root of "+name
 		c.change(&lie)
-		require.NoError(t, a.h.Store().Ledger.OpenRun(t.Context(), lie))
+		require.NoError(t, a.ledger().OpenRun(t.Context(), lie))
 		call.Run = contract.Identity{Workflow: lie.Workflow, Root: lie.Root, Origin: lie.Origin}
 		refused(name, rogueDecide, call, contract.Blocked, c.says)
 		refused(name, rogueCall, call, contract.Blocked, c.says)

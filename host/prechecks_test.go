@@ -74,7 +74,7 @@ func TestPrechecks(t *testing.T) {
 	_, err := ask(slow)
 	var application *temporal.ApplicationError
 	require.ErrorAs(t, err, &application)
-	require.Equal(t, string(contract.Blocked), application.Type(), application.Message())
+	require.Equal(t, contract.Blocked, kindOf(application), application.Message())
 	ended, err := ask(bad)
 	require.NoError(t, err)
 	require.Equal(t, contract.Decided{Request: "rogue", Unopened: true}, ended, "nothing is permitted in a run that has ended")

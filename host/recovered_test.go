@@ -77,7 +77,7 @@ func (a *acting) lets(t *testing.T, what, line string) {
 // undoneAfter is how long after an effect of a run was found to be unknown the next one was called.
 func (a *acting) undoneAfter(t *testing.T, run client.WorkflowRun) time.Duration {
 	t.Helper()
-	l := a.h.Store().Ledger
+	l := a.ledger()
 	r, err := l.Run(t.Context(), run.GetID(), "")
 	require.NoError(t, err)
 	records, err := l.Chain(t.Context(), r.Chain(), 0, 1000)

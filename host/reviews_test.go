@@ -125,7 +125,7 @@ func TestNobodyReviews(t *testing.T) {
 	require.Equal(t, contract.Blocked, f.Kind, f.Message)
 	require.Contains(t, f.Message, "add approval: {review: [{role: ROLE, min: 1}]}")
 	require.Empty(t, a.written(t))
-	open, err := a.h.Store().Ledger.ListBarriers(t.Context(), ledger.BarrierOpen, ledger.Page{})
+	open, err := a.ledger().ListBarriers(t.Context(), ledger.BarrierOpen, ledger.Page{})
 	require.NoError(t, err)
 	require.Empty(t, open)
 }

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
@@ -31,7 +33,7 @@ func (a *acting) runs() *client.Client { return client.New(a.h.Client(), client.
 // order is a signed order to a run.
 func (a *acting) order(t *testing.T, run sdk.WorkflowRun, key *trust.Key, o trust.Order) json.RawMessage {
 	t.Helper()
-	o.Deployment, o.Audience = "test", trust.Dev
+	o.Deployment, o.Audience = "test", a.Root.Audience
 	o, err := a.runs().Order(t.Context(), run.GetID(), o)
 	require.NoError(t, err)
 	e, err := o.Unsigned()
@@ -45,7 +47,7 @@ func (a *acting) order(t *testing.T, run sdk.WorkflowRun, key *trust.Key, o trus
 // told lists the orders to a run that the ledger has.
 func (a *acting) told(t *testing.T, run sdk.WorkflowRun) (all []ledger.Order) {
 	t.Helper()
-	l := a.h.Store().Ledger
+	l := a.ledger()
 	r, err := l.Run(t.Context(), run.GetID(), "")
 	require.NoError(t, err)
 	records, err := l.Chain(t.Context(), r.Chain(), 0, 1000)
@@ -167,7 +169,7 @@ func (a *acting) startPaused(t *testing.T, name, digest string) sdk.WorkflowRun 
 	const input = `{"line":"one"}`
 	id := runID(t, name)
 	grant, err := trust.SignGrant(a.Starter, trust.Grant{
-		Deployment: "test", Audience: trust.Dev, Namespace: sdk.DefaultNamespace, WorkflowID: id, Plan: digest, Input: plan.DigestOf([]byte(input)), Agent: "tester",
+		Deployment: "test", Audience: a.Root.Audience, Namespace: sdk.DefaultNamespace, WorkflowID: id, Plan: digest, Input: plan.DigestOf([]byte(input)), Agent: "tester",
 		Requester: "Rae", Nonce: fmt.Sprintf("%032x", time.Now().UnixNano()), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour)),
 	})
 	require.NoError(t, err)
@@ -260,6 +262,13 @@ func TestPausesAreBounded(t *testing.T) {
 // locked lets nobody write to the ledger until free is called.
 func (a *acting) locked(t *testing.T) (free func()) {
 	t.Helper()
+	if a.of != nil {
+		conn, err := pgx.Connect(t.Context(), a.of.Store.URL)
+		require.NoError(t, err)
+		_, err = conn.Exec(t.Context(), "BEGIN; LOCK TABLE entries IN EXCLUSIVE MODE")
+		require.NoError(t, err)
+		return func() { require.NoError(t, conn.Close(context.WithoutCancel(t.Context()))) }
+	}
 	db, err := sql.Open("sqlite", filepath.Join(a.options.Store.Dir, "ledger.db"))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })

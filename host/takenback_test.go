@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -10,85 +9,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/approval"
-	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
-	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
-	"chimera.ai/engine/policy"
-	"chimera.ai/engine/skills"
-	"chimera.ai/engine/store"
 	"chimera.ai/engine/task"
 	"chimera.ai/engine/trust"
 )
-
-// produced is a deployment in production whose roles are hosts of this process.
-type produced struct {
-	*acting
-	of *stage.Production
-	// ledger is that of the owner of the store.
-	ledger ledger.Store
-	// dir has the files in which roles keep the last statement that they have read.
-	dir string
-}
-
-func produce(t *testing.T) *produced {
-	t.Helper()
-	of := stage.Produce(t, pgtest.URL(t))
-	p := &produced{acting: &acting{Deployment: of.Deployment, lines: filepath.Join(t.TempDir(), "lines")}, of: of, dir: t.TempDir()}
-	owner, err := store.Open(t.Context(), of.Store)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, owner.Close()) })
-	p.ledger = owner.Ledger
-	cat, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(actingCatalog)})
-	require.False(t, ds.HasErrors(), "%v", ds)
-	p.options.Catalog, p.options.Policy = cat, parsed(t, actingPolicy)
-	p.Begin(t, p.ledger)
-	p.Rely(t, p.ledger, cat, p.options.Policy)
-	return p
-}
-
-// role are the options of a host that has one role.
-func (p *produced) role(t *testing.T, role host.Role) host.Options {
-	t.Helper()
-	o := p.of.Options(t, role)
-	o.Catalog, o.Policy, o.Seen = p.options.Catalog, p.options.Policy, filepath.Join(p.dir, string(role))
-	o.Client.HostPort = stage.Temporal(t).Address
-	o.Executables = map[string]skills.Executable{"book": {Command: "/bin/sh", Args: []string{"-c", writes}, Env: map[string]string{"LINES_FILE": p.lines}}}
-	o.Callers = map[string][]host.Role{"book": {host.RoleEffects}}
-	return o
-}
-
-// begin starts the host of a role.
-func (p *produced) begin(t *testing.T, role host.Role) *host.Host {
-	t.Helper()
-	return stage.Host(t, p.role(t, role))
-}
-
-// publish publishes a plan, and returns its digest.
-func (p *produced) publish(t *testing.T, source string) string {
-	t.Helper()
-	return p.Publish(t, p.ledger, source, p.options.Catalog, p.options.Policy)
-}
-
-// activate activates a policy, by which hosts that begin decide.
-func (p *produced) activate(t *testing.T, bundle *policy.Bundle) {
-	t.Helper()
-	p.State(t, p.ledger, &trust.ActivateBundle{Digest: bundle.Digest()})
-	p.options.Policy = bundle
-}
 
 // TestWhatAdminsTakeBack: what the admins make stricter after people were asked, the guardian
 // heeds; what they take back after it has permitted a call, the role effects; and no role
 // forgets it with its database.
 func TestWhatAdminsTakeBack(t *testing.T) {
 	stage.Parallel(t)
-	p := produce(t)
+	p := produce(t, "book", writes, actingCatalog, actingPolicy)
+	begin := func(role host.Role) *host.Host { return stage.Host(t, p.role(t, p.options, role)) }
 	digest, asks := p.publish(t, actingPlan), p.publish(t, approvedPlan)
-	eve, fay := p.Enrol(t, p.ledger, trust.SigToken, "Eve", "editor"), p.Enrol(t, p.ledger, trust.SigToken, "Fay", "finance")
-	p.h = p.begin(t, host.RoleEngine)
-	guardian := p.begin(t, host.RoleGuardian)
+	eve, fay := p.enrol(t, "Eve", "editor"), p.enrol(t, "Fay", "finance")
+	p.h = begin(host.RoleEngine)
+	guardian := begin(host.RoleGuardian)
 
 	run := p.start(t, "stricter", asks, `{"line":"one"}`)
 	b := p.asked(t, run, 1)[0]
@@ -97,8 +36,8 @@ func TestWhatAdminsTakeBack(t *testing.T) {
 	lax := p.options.Policy
 	p.activate(t, parsed(t, strings.NewReplacer("id: short", "id: shorter", "< 20", "< 3").Replace(actingPolicy)))
 	require.NoError(t, guardian.Close())
-	guardian = p.begin(t, host.RoleGuardian)
-	effects := p.begin(t, host.RoleEffects)
+	guardian = begin(host.RoleGuardian)
+	effects := begin(host.RoleEffects)
 	v := p.update(t, run, second)
 	require.True(t, v.Accepted, v.Detail)
 	f := failureOf(t, stage.Await(t, p.h.Client(), run, nil))
@@ -108,9 +47,9 @@ func TestWhatAdminsTakeBack(t *testing.T) {
 	p.activate(t, lax)
 	require.NoError(t, guardian.Close())
 	require.NoError(t, effects.Close())
-	p.begin(t, host.RoleGuardian)
+	begin(host.RoleGuardian)
 
-	said, err := trust.Read(t.Context(), p.ledger, p.Root)
+	said, err := trust.Read(t.Context(), p.ledger(), p.Root)
 	require.NoError(t, err)
 	tool := said.Tools["book/write"]
 	blocked := tool
@@ -126,17 +65,17 @@ func TestWhatAdminsTakeBack(t *testing.T) {
 	} {
 		run := p.start(t, fmt.Sprint("permitted", i), digest, `{"line":"x"}`)
 		stage.Until(t, "it is permitted", func() bool {
-			tasks, err := p.ledger.ListTasks(t.Context(), task.StateSigned, ledger.Page{})
+			tasks, err := p.ledger().ListTasks(t.Context(), task.StateSigned, ledger.Page{})
 			return err == nil && len(tasks) == i+1
 		})
-		p.State(t, p.ledger, c.take)
-		effects := p.begin(t, host.RoleEffects)
+		p.State(t, p.ledger(), c.take)
+		effects := begin(host.RoleEffects)
 		f := failureOf(t, stage.Await(t, p.h.Client(), run, nil))
 		require.Equal(t, contract.Blocked, f.Kind, f.Message)
 		require.Contains(t, f.Message, c.says)
 		require.NoError(t, effects.Close())
 		if c.back != nil {
-			p.State(t, p.ledger, c.back)
+			p.State(t, p.ledger(), c.back)
 		}
 	}
 	require.Empty(t, p.written(t))
@@ -145,7 +84,7 @@ func TestWhatAdminsTakeBack(t *testing.T) {
 	// it.
 	roles := []host.Role{host.RoleEngine, host.RoleGuardian, host.RoleEffects}
 	for _, role := range roles {
-		require.NoError(t, p.begin(t, role).Close())
+		require.NoError(t, begin(role).Close())
 	}
 	conn, err := pgx.Connect(t.Context(), p.of.Store.URL)
 	require.NoError(t, err)
@@ -153,7 +92,38 @@ func TestWhatAdminsTakeBack(t *testing.T) {
 	_, err = conn.Exec(t.Context(), "BEGIN; ALTER TABLE authority DISABLE TRIGGER ALL; DELETE FROM authority WHERE n = (SELECT max(n) FROM authority); ALTER TABLE authority ENABLE TRIGGER ALL; COMMIT")
 	require.NoError(t, err)
 	for _, role := range roles {
-		_, err := host.New(t.Context(), p.role(t, role))
+		_, err := host.New(t.Context(), p.role(t, p.options, role))
 		require.ErrorContains(t, err, "statements, but this process has read", role)
 	}
+}
+
+// TestTheStricterPolicyCounts: a policy that is activated while people are asked does not allow
+// what that by which they were asked forbids by now.
+func TestTheStricterPolicyCounts(t *testing.T) {
+	stage.Parallel(t)
+	p := produce(t, "book", writes, actingCatalog, actingPolicy+"caps: {invocations_per_run: 1}\n")
+	digest := p.publish(t, `{apiVersion: chimera/v1, kind: Plan, name: two, version: "1", agent: tester, allow: [pure, committing],
+  input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object},
+  nodes: [
+    {id: asks, template: book/write, commit_policy: {approval: {groups: [{role: editor, min: 1}]}, rollback: {none: "what is written stays"}}},
+    {id: rest, template: engine/sleep, with: {ms: 4000}, timeout_ms: 9000},
+    {id: other, template: book/write, commit_policy: {rollback: {none: "what is written stays"}}}],
+  edges: [$input.line -> asks.line, $input -> rest, rest -> other, $input.line -> other.line]}`)
+	eve := p.enrol(t, "Eve", "editor")
+	p.again(t)
+	run := p.start(t, "two", digest, `{"line":"one"}`)
+	b := p.asked(t, run, 1)[0]
+	require.True(t, p.pause(t, run, `{}`).Accepted)
+	p.options.Policy = parsed(t, actingPolicy)
+	p.again(t)
+	require.True(t, p.resume(t, run, `{}`).Accepted)
+	stage.Until(t, "the other call is made, which the first policy does not allow", func() bool { return len(p.written(t)) == 1 })
+	v := p.update(t, run, eve.Sign(t, b, approval.Approve, nil))
+	require.True(t, v.Accepted, v.Detail)
+	f := failureOf(t, stage.Await(t, p.h.Client(), p.h.Client().GetWorkflow(t.Context(), run.GetID(), run.GetRunID()), nil))
+	require.Equal(t, contract.Rejected, f.Kind, f.Message)
+	require.Equal(t, "asks", f.Node)
+	require.Contains(t, f.Message, "cap:invocations_per_run")
+	require.Len(t, p.written(t), 1)
+	p.verifies(t)
 }

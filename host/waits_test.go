@@ -103,7 +103,7 @@ func TestABarrierHoldsUpNobody(t *testing.T) {
   nodes: [%s], edges: [%s]}`, strings.Join(nodes, ",\n"), strings.Join(edges, ", ")))
 	begun := time.Now()
 	run := a.start(t, "beside", digest, `{"line":"one"}`)
-	b := stage.Asked(t, a.h.Store().Ledger, run, 1)[0]
+	b := stage.Asked(t, a.ledger(), run, 1)[0]
 	const patience = 4 * time.Minute
 	require.Eventually(t, func() bool { return len(a.written(t)) == 1 }, patience, 100*time.Millisecond, "all else has ended")
 	require.Equal(t, []string{`{"line":"all"}`}, a.written(t))
@@ -206,7 +206,7 @@ func TestTwoBarriers(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, written, a.written(t))
-	open, err := a.h.Store().Ledger.ListBarriers(t.Context(), ledger.BarrierOpen, ledger.Page{})
+	open, err := a.ledger().ListBarriers(t.Context(), ledger.BarrierOpen, ledger.Page{})
 	require.NoError(t, err)
 	require.Empty(t, open)
 	t.Logf("%d executions, %d resets", len(all), resets)
@@ -234,7 +234,7 @@ func TestMoveAWaitingRun(t *testing.T) {
 		return h
 	}
 	a.h, a.options = build("a"), common
-	a.Begin(t, a.h.Store().Ledger)
+	a.Begin(t, a.ledger())
 	eve, fay := a.enrol(t, "Eve", "editor"), a.enrol(t, "Fay", "finance")
 	run := a.Start(t, b.client, runID(t, "moved"), a.publish(t, approvedPlan), `{"line":"one"}`)
 	asked := a.asked(t, run, 1)[0]

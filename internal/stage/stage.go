@@ -147,7 +147,7 @@ func Host(t testing.TB, o host.Options) *host.Host {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
-	o.Dev = true
+	o.Dev = o.Dev || o.Sealing.Keys == nil
 	h, err := host.New(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, h.Close()) })
