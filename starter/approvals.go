@@ -382,7 +382,7 @@ func (p *Program) reviewed(ctx context.Context, r *review.Reader, what string) (
 	case errors.As(err, &several):
 		return o, "", misuse("%s", several).withHint("Name one of them: %s.", printable(strings.Join(several.Barriers, ", ")))
 	case errors.Is(err, ledger.ErrNotFound):
-		return o, "", negative("nothing waits for approval under %s", printable(what)).withHint("%s shows what waits, and with --all what no longer does.", p.command("approvals", "list"))
+		return o, "", negative("nothing waits for approval under %s", printable(what)).withHint("A run that has just begun may not wait yet. %s shows what waits, and with --all what no longer does.", p.command("approvals", "list"))
 	case err != nil:
 		return o, "", storeError(err)
 	}
