@@ -99,8 +99,10 @@ var (
 
 // Bounds of a policy file.
 const (
-	// MaxSigners bounds the min of an approval group.
+	// MaxSigners bounds the min of an approval group, and MaxGroups the groups of an approval:
+	// all of them are shown to those who sign.
 	MaxSigners = 100
+	MaxGroups  = 64
 	// MaxRules bounds each list of a bundle: rules, allow, floor and the like.
 	MaxRules = 10_000
 	// MaxNames bounds each list of names within an entry.
@@ -316,7 +318,7 @@ func readGroups(rep *fields.Reader, v *syntax.Value, name string) []Group {
 		})
 	}
 	var out []Group
-	for _, x := range rep.AtMost(v.Items, MaxSigners, name) {
+	for _, x := range rep.AtMost(v.Items, MaxGroups, name) {
 		g := rep.Read(x, GroupFields, "")
 		role := g.Get("role")
 		count, ok := rep.Whole(g.Get("min"), "min", 1, MaxSigners)

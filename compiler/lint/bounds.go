@@ -28,9 +28,8 @@ const (
 	// MaxMembers bounds the nodes that share a barrier, as stores do: one signature is for
 	// the actions of all of them.
 	MaxMembers = 256
-	// MaxGroups and MaxExcluded bound the groups and the excluded persons of an approval:
-	// all of them are shown to those who sign.
-	MaxGroups   = 64
+	// MaxExcluded bounds the excluded persons of an approval: all of them are shown to those
+	// who sign.
 	MaxExcluded = 60
 	// MaxDefinitions bounds the entries of a plan's defs, MaxUses those that one of
 	// them, or a schema, reaches through references.

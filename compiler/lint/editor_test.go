@@ -265,7 +265,7 @@ func catalogSchema() obj {
 }
 
 func groupsSchema() obj {
-	return append(listOf(tableSchema(policy.GroupFields, map[string]obj{"role": pattern(fields.RoleNames), "min": whole(1, policy.MaxSigners, nil)})), "minItems", 1, "maxItems", policy.MaxSigners)
+	return append(listOf(tableSchema(policy.GroupFields, map[string]obj{"role": pattern(fields.RoleNames), "min": whole(1, policy.MaxSigners, nil)})), "minItems", 1, "maxItems", policy.MaxGroups)
 }
 
 // followUp adds what follows while people have not approved.

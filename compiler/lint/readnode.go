@@ -209,9 +209,9 @@ func readGroups(rep *fields.Reader, groups *syntax.Value) (out []plan.Group) {
 			Detail: "Name at least one group, or leave `groups` out.", Subject: groups.Range(),
 		})
 	}
-	if len(groups.Items) > MaxGroups {
+	if len(groups.Items) > policy.MaxGroups {
 		rep.Report(diag.Diagnostic{
-			Code: diag.PlanLimits, Summary: fmt.Sprintf("`groups` has %d groups, more than %d", len(groups.Items), MaxGroups), Subject: groups.Items[MaxGroups].Range(),
+			Code: diag.PlanLimits, Summary: fmt.Sprintf("`groups` has %d groups, more than %d", len(groups.Items), policy.MaxGroups), Subject: groups.Items[policy.MaxGroups].Range(),
 		})
 	}
 	seen := map[string]bool{}
