@@ -177,8 +177,8 @@ func (s *search) scheduled(ctx context.Context, run string, e *historypb.History
 	if err := s.from.Read(ctx, in[0], &call); err != nil {
 		return &UnreadableError{s.id, err}
 	}
-	if ours, err := s.asks(ctx, &call); err != nil || !ours {
-		return err
+	if ours, err := s.asks(ctx, &call); err != nil || !ours || call.Undo != "" {
+		return err // what is asked of an effect that is to be undone is no call
 	}
 	if err := s.from.Give(ctx, s.id, call.Values()...); err != nil {
 		return &UnreadableError{s.id, err}
