@@ -1,8 +1,6 @@
 package client
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -36,18 +34,11 @@ func (c *Client) Grant(key *trust.Key, r *Request, g trust.Grant) error {
 	}
 	now := time.Now()
 	g.Namespace, g.WorkflowID, g.Input = c.options.Namespace, r.ID, plan.DigestOf(canonical)
-	g.Nonce, g.Issued, g.Expires = nonce(), ledger.At(now), ledger.At(now.Add(GrantTime))
+	g.Nonce, g.Issued, g.Expires = trust.Nonce(), ledger.At(now), ledger.At(now.Add(GrantTime))
 	signed, err := trust.SignGrant(key, g)
 	if err != nil {
 		return err
 	}
 	r.Start.Grant = signed
 	return nil
-}
-
-// nonce returns 128 random bits in hex.
-func nonce() string {
-	bits := make([]byte, 16)
-	_, _ = rand.Read(bits) // it never fails
-	return hex.EncodeToString(bits)
 }

@@ -24,9 +24,9 @@ const (
 )
 
 // Held is an activity that a run waits for and that somebody has paused or delayed in
-// Temporal, or whose options somebody has changed there. A paused activity has no timeouts: the run waits
-// for it until its deadline, and longer if it is about to end. A Held may also be a
-// workflow that makes a call of the run and makes no progress, such as one pinned to a
+// Temporal, or whose options somebody has changed there. A paused activity has no timeouts:
+// the run waits for it until its deadline, and longer if it is about to end. A Held may also
+// be a workflow that makes a call of the run and makes no progress, such as one pinned to a
 // build that has no worker.
 type Held struct {
 	// Workflow is the activity's workflow: the run, or a child that makes one of its calls.

@@ -32,7 +32,7 @@ func (c *Client) Order(ctx context.Context, id string, o trust.Order) (trust.Ord
 	if o.Origin == "" {
 		o.Origin = info.GetExecution().GetRunId()
 	}
-	o.Nonce, o.Issued, o.Expires = nonce(), ledger.At(now), ledger.At(now.Add(OrderTime))
+	o.Nonce, o.Issued, o.Expires = trust.Nonce(), ledger.At(now), ledger.At(now.Add(OrderTime))
 	return o, nil
 }
 

@@ -75,7 +75,7 @@ func delegateCommand(p *Program, fs *flag.FlagSet) action {
 // delegation signs a delegation, and returns its envelope. It signs nothing that would not
 // count.
 func (p *Program) delegation(ctx context.Context, root *trustRoot, state trust.State, d *approval.Delegation, s *signing) ([]byte, error) {
-	d.Nonce = nonce()
+	d.Nonce = trust.Nonce()
 	if err := d.Check(state); err != nil {
 		return nil, negative("the delegation would not count: %s", err)
 	}

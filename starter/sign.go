@@ -3,8 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -248,18 +246,11 @@ func (p *Program) confirmed(run, text string, d approval.Decision, s *signing) e
 	return nil
 }
 
-// nonce returns 128 random bits in hex.
-func nonce() string {
-	bits := make([]byte, 16)
-	_, _ = rand.Read(bits) // it never fails
-	return hex.EncodeToString(bits)
-}
-
 // signature makes the envelope.
 func (p *Program) signature(ctx context.Context, root *trustRoot, r *review.Reader, o *review.Open, d approval.Decision, s *signing) (json.RawMessage, error) {
 	payload := o.Request.Payload(o.Digest, d)
 	now := time.Now()
-	payload.Reason, payload.Signer, payload.Role, payload.Nonce = s.reason, s.signer, s.role, nonce()
+	payload.Reason, payload.Signer, payload.Role, payload.Nonce = s.reason, s.signer, s.role, trust.Nonce()
 	payload.Issued, payload.NotBefore, payload.Expires = ledger.At(now), ledger.At(now.Add(-time.Second)), o.Request.Expires
 	payload.Delegation = s.envelope
 	e, err := payload.Unsigned()

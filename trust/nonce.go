@@ -1,0 +1,13 @@
+package trust
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+)
+
+// Nonce returns 128 random bits in hex, by which two signatures of the same are different.
+func Nonce() string {
+	bits := make([]byte, 16)
+	_, _ = rand.Read(bits) // it never fails
+	return hex.EncodeToString(bits)
+}
