@@ -24,10 +24,12 @@ type approved struct {
 	// quorum, as a task has it.
 	envelopes []json.RawMessage
 	last      task.Signature
-	// policy is the policy by which they were asked, and before decides by it, or is nil if that
-	// is the policy of now.
-	policy ledger.RulesData
-	before Judge
+	// policy is the digest of the policy by which they were asked, and then decides by it. then is
+	// nil if that is the active policy, and where with is set.
+	policy string
+	then   Judge
+	// settled reports that the outcome of the call is known.
+	settled bool
 	// with is the invocation that people have approved this with, since it undoes that; or
 	// "", if they have approved it by itself.
 	with string
@@ -65,7 +67,8 @@ func (g *Guardian) standing(ctx context.Context, judge Judge, e *effect, call *c
 		return nil, x.Decision, nil
 	}
 	signed := time.Now()
-	if _, err := g.Ledger.Invocation(ctx, e.id); err == nil {
+	i, err := g.Ledger.Invocation(ctx, e.id)
+	if err == nil {
 		signed = time.Time{} // what it has used counts, also when it has expired
 	} else if !errors.Is(err, ledger.ErrNotFound) {
 		return nil, "", refusal(err)
@@ -74,7 +77,7 @@ func (g *Guardian) standing(ctx context.Context, judge Judge, e *effect, call *c
 	if err != nil || out == nil {
 		return nil, "", err
 	}
-	out.policy.Digest = w.Policy
+	out.policy, out.settled = w.Policy, i.State == ledger.Settled
 	action.Approved = true
 	for _, a := range out.request.Actions {
 		if a.Invocation == e.id {

@@ -30,6 +30,8 @@ type Guardian struct {
 
 	// kept are the digests of rules that the ledger has.
 	kept recent
+	// then is the judge of the policy that was last needed beside the one of now.
+	then judgeThen
 }
 
 // Judge decides on actions. Equal arguments give equal decisions.
@@ -40,8 +42,8 @@ type Judge interface {
 	// Digest identifies an action.
 	Digest(a *Action, salt []byte) (string, error)
 	Decide(a *Action, st ledger.Standing) (Verdict, error)
-	// By returns who decides by rules that the ledger has: by a policy, and what the catalog
-	// says of an operation.
+	// By returns a judge by rules that the ledger has: by a policy, and by what the catalog says
+	// of an operation. It is an error if the policy does not fit that.
 	By(policy, operation json.RawMessage) (Judge, error)
 	// ProbCost is what the calls of probabilistic nodes in one run may cost together, or nil.
 	ProbCost() *ledger.Money
@@ -192,7 +194,7 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 	if action.Rules, err = g.keep(ctx, judge, e.node.spec.Activity()); err != nil {
 		return err
 	}
-	if err := g.before(ctx, judge, approved, action); err != nil {
+	if approved, err = g.judgedThen(ctx, judge, approved, action); err != nil {
 		return err
 	}
 	a := ledger.Authorization{
@@ -363,127 +365,6 @@ func draft(e *effect, a *Action) task.Draft {
 		d.CostEstimate = json.Number(a.Cost.Amount())
 	}
 	return d
-}
-
-// verdict decides on an action. What people have approved counts only as long as no more people
-// must approve it; what they have approved with the effect that it undoes, only if nothing else
-// is objected.
-func verdict(judge Judge, a *Action, approved *approved, st ledger.Standing) (Verdict, error) {
-	v, err := judge.Decide(a, st)
-	if err == nil && approved != nil && (approved.with != "" && v.Decision.Decision != ledger.Approve || approved.request.Rule.AtLeast(v.Rule) != nil) {
-		again := *a
-		again.Approved, again.Lifted = false, nil
-		v, err = judge.Decide(&again, st)
-	}
-	return v, err
-}
-
-// strictness orders verdicts: the call may be made, people may allow it, nobody may.
-func strictness(v Verdict) int {
-	switch {
-	case v.Decision.Decision == ledger.Approve:
-		return 0
-	case v.Awaits:
-		return 1
-	}
-	return 2
-}
-
-// before finds out who has decided on an action when people were asked, if the policy is
-// another by now: see [Guardian.judge].
-func (g *Guardian) before(ctx context.Context, judge Judge, approved *approved, a *Action) error {
-	if approved == nil || approved.with != "" || approved.policy.Digest == a.Rules[0].Digest {
-		return nil
-	}
-	kept, err := ledger.ReadRules(ctx, g.Store, approved.policy.Digest)
-	if err != nil {
-		return refusal(err)
-	}
-	approved.policy.Rules = kept[approved.policy.Digest]
-	if approved.policy.Rules == nil {
-		return contract.Errorf(contract.Blocked, "the ledger does not have the policy by which people were asked")
-	}
-	if approved.before, err = judge.By(approved.policy.Rules, a.Rules[1].Rules); err != nil {
-		return contract.Errorf(contract.Blocked, "the policy by which people were asked: %w", err)
-	}
-	return nil
-}
-
-// judge decides on an action, and signs a permit if it is approved. What people have approved is
-// decided by the policy of now and by that by which they were asked, and the stricter decision
-// counts.
-func (g *Guardian) judge(judge Judge, e *effect, a *Action, by string, approved *approved, st ledger.Standing) (ledger.Ruling, error) {
-	v, err := verdict(judge, a, approved, st)
-	if err == nil && approved != nil && approved.before != nil {
-		then := *a
-		then.Rules = []ledger.RulesData{approved.policy, a.Rules[1]}
-		var w Verdict
-		if w, err = verdict(approved.before, &then, approved, st); strictness(w) > strictness(v) {
-			v = w
-		}
-	}
-	out := ledger.Ruling{Decision: v.Decision, Evidence: v.Evidence}
-	if err == nil {
-		out.Evidence.Parts, err = g.witness(out.Evidence.Parts, e, approved)
-	}
-	if err == nil && v.Awaits {
-		until := ledger.At(expiry(e, st.At.Time()))
-		out.Waits = &until
-	}
-	if err != nil || v.Decision.Decision != ledger.Approve {
-		return out, err
-	}
-	out.Permit, err = trust.SignPermit(g.Key, trust.Permit{
-		Deployment: e.state.Deployment, Audience: e.state.Audience, Guardian: by, Invocation: e.id, Decision: st.Decision,
-		Call: e.call().Digest(st.Salt), Issued: st.At, Expires: st.Until,
-	})
-	out.Signature = task.Signature{SignerID: by, SigType: "guardian", Signature: plan.DigestOf(out.Permit), SignedAt: st.At.Time()}
-	if approved != nil && approved.with == "" {
-		out.Signature = approved.last // it has signed this very task
-	}
-	return out, unsigned(err)
-}
-
-// trusted is a part of the evidence of a decision: who vouches for the call.
-type trusted struct {
-	// Statements is how many statements of the admins there were, and Head the digest of the
-	// last.
-	Statements int    `json:"statements"`
-	Head       string `json:"head"`
-	// Grant is the digest of the run's start grant.
-	Grant string `json:"grant"`
-	// Tool, Status and Fingerprint are what the admins have stated of the operation, if anything.
-	Tool        string `json:"tool,omitempty"`
-	Status      string `json:"status,omitempty"`
-	Fingerprint string `json:"fingerprint,omitempty"`
-}
-
-// consented is a part of the evidence of a decision: what people have signed, which the ledger
-// has.
-type consented struct {
-	Barrier string `json:"barrier"`
-	// Request is the digest of what they were asked, and Approvals are the ids of the signatures
-	// that count.
-	Request   string   `json:"request"`
-	Approvals []string `json:"approvals"`
-}
-
-// witness adds to the evidence of a decision who vouches for the call, and who has approved it.
-func (g *Guardian) witness(parts []ledger.Part, e *effect, approved *approved) ([]ledger.Part, error) {
-	t := trusted{Statements: e.state.N, Head: e.state.Head, Grant: e.run.GrantDigest}
-	if tool, ok := e.state.Tools[e.node.spec.Activity()]; ok {
-		t.Tool, t.Status, t.Fingerprint = tool.ToolID, tool.Status, tool.Fingerprint
-	}
-	raw, err := json.Marshal(t)
-	if err != nil {
-		return nil, err
-	}
-	parts = append(parts, ledger.Part{Name: "trust", Data: raw})
-	if approved == nil {
-		return parts, nil
-	}
-	raw, err = json.Marshal(consented{approved.request.Barrier, plan.DigestOf(approved.raw), approved.tally.Counted})
-	return append(parts, ledger.Part{Name: "approvals", Data: raw}), err
 }
 
 // disapproved says that an action waits for people, or is the failure of a node whose effect

@@ -226,8 +226,9 @@ const (
 	TypeExprMayFail Code = "type/expr-may-fail"
 
 	// TypePredicate: what decides whether an edge is taken is not a boolean. As a
-	// warning: no value that the schemas allow makes it true, or `check: runtime` on the
-	// edge leaves it to the run whether it is one.
+	// warning: no value that the schemas allow makes it true, it names a kind of failure that
+	// does not exist or that the edge does not bring, or `check: runtime` on the edge leaves
+	// it to the run whether it is one.
 	//
 	// Example:
 	//

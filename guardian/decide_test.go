@@ -123,6 +123,17 @@ func facts(change ...func(*guardian.Facts)) guardian.Facts {
 	return f
 }
 
+// A decision in shadow says so, and is the same otherwise.
+func TestShadow(t *testing.T) {
+	g := gate(t, bundleText)
+	a := action(write)
+	enforced, shadow := g.Decide(a, nil, facts()), g.Decide(a, nil, facts(func(f *guardian.Facts) { f.Shadow = true }))
+	require.Equal(t, guardian.Enforce, enforced.Mode)
+	require.Equal(t, guardian.Shadow, shadow.Mode)
+	shadow.Mode = guardian.Enforce
+	require.Equal(t, enforced, shadow)
+}
+
 func risk(text string) func(*guardian.Facts) {
 	return func(f *guardian.Facts) { f.Simulation.Risk = text }
 }

@@ -182,7 +182,9 @@ func TestAttacks(t *testing.T) {
 				r.Actions[0].Amount = "0.15"
 			})},
 			{"another text", approval.Foreign, sign(eve, func(p *approval.Payload) { p.Text = b.Actions[0].Action })},
-			{"another audience", approval.Foreign, sign(eve, func(p *approval.Payload) { p.Audience = map[trust.Audience]trust.Audience{trust.Dev: trust.Prod, trust.Prod: trust.Dev}[p.Audience] })},
+			{"another audience", approval.Foreign, sign(eve, func(p *approval.Payload) {
+				p.Audience = map[trust.Audience]trust.Audience{trust.Dev: trust.Prod, trust.Prod: trust.Dev}[p.Audience]
+			})},
 			{"another type of payload", approval.Malformed, edited(t, sign(eve, nil), func(e *trust.Envelope) { e.Type = approval.DelegationType })},
 			{"a rejection as an approval", approval.Forged, edited(t, eve.Sign(t, b, approval.Reject, nil), func(e *trust.Envelope) {
 				e.Payload = []byte(strings.Replace(string(e.Payload), `"decision":"reject"`, `"decision":"approve"`, 1))

@@ -195,7 +195,7 @@ func TestOnlyWhatFollowsIsApproved(t *testing.T) {
 }
 
 // TestUndoIsApprovedAfterTheDeadline: a run whose deadline has passed waits for those who must
-// approve what undoes its effect, and a pause does not hold that up.
+// approve what undoes its effect, and nobody pauses that.
 func TestUndoIsApprovedAfterTheDeadline(t *testing.T) {
 	stage.Parallel(t)
 	floor := strings.Replace(sagaPolicy, "unmodelled:", `approval: {floor: [{operations: [book/erase], groups: [{role: finance, min: 1}]}]}
@@ -211,7 +211,8 @@ unmodelled:`, 1)
 	undo := a.asked(t, run, 1)[0]
 	require.Equal(t, "node/back", undo.Name)
 	require.Greater(t, time.Until(undo.ExpiresAt.Time()), 24*time.Hour)
-	t.Logf("paused: %+v", a.pause(t, run, `{}`))
+	s := a.pause(t, run, `{}`)
+	require.Equal(t, []any{false, contract.CodeEnding}, []any{s.Accepted, s.Code}, s.Detail)
 	require.True(t, a.update(t, run, fay.Sign(t, undo, approval.Approve, nil)).Accepted)
 	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
 	require.Equal(t, contract.Deadline, f.Kind, f.Message)

@@ -5,17 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"chimera.ai/engine/plan"
 )
 
 // rulesPage is how many entries are read at a time.
 const rulesPage = 500
 
-// ReadRules returns kept rules by their digests: see [RulesData]. Those that the log does not
-// have are missing.
-func ReadRules(ctx context.Context, log interface {
+// ChainReader reads the entries of chains, and their bodies.
+type ChainReader interface {
 	Chain(ctx context.Context, name string, from int64, limit int) ([]Record, error)
 	Body(ctx context.Context, digest string) ([]byte, error)
-}, digests ...string) (map[string]json.RawMessage, error) {
+}
+
+// ReadRules returns kept rules by their digests: see [RulesData]. Those that the log does not
+// have are missing. Rules that are not those of their digest are [ErrInvalid].
+func ReadRules(ctx context.Context, log ChainReader, digests ...string) (map[string]json.RawMessage, error) {
 	found, wanted := map[string]json.RawMessage{}, map[string]bool{}
 	for _, d := range digests {
 		wanted[string(RulesKept)+"/"+d] = true
@@ -48,6 +53,9 @@ func ReadRules(ctx context.Context, log interface {
 			}
 			if err != nil {
 				return nil, fmt.Errorf("read rules: %w", err)
+			}
+			if string(RulesKept)+"/"+data.Digest != e.Key || plan.DigestOf(data.Rules) != data.Digest {
+				return nil, fmt.Errorf("read rules: %w: those of %.80q have another digest", ErrInvalid, e.Key)
 			}
 			found[data.Digest] = data.Rules
 		}

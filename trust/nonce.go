@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 )
 
-// Nonce returns 128 random bits in hex, by which two signatures of the same are different.
+// Nonce returns 128 random bits in hex, so that two signatures over the same contents differ.
 func Nonce() string {
 	bits := make([]byte, 16)
 	_, _ = rand.Read(bits) // it never fails

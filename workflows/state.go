@@ -158,7 +158,7 @@ func (r *run) waiting() (all []contract.Wait, more bool) {
 		case w.kind == waitPost:
 			add(contract.WaitGuardian, w, "what calls have cost, on its way to the guardian")
 		case w.kind == waitUndo:
-			add(contract.WaitCall, w, "what became of its effect, which is to be undone")
+			add(contract.WaitCall, w, "whether its effect stands")
 		case w.kind == waitCheck:
 			add(contract.WaitCall, w, "its prechecks, which are called once more after the approval")
 		case w.kind == waitOpen:

@@ -22,7 +22,7 @@ const (
 	waitBarrier                  // people, who must approve a node's effect, or say what it was
 	waitOpen                     // a barrier that is being opened
 	waitSign                     // signatures that are being verified
-	waitUndo                     // what became of an effect that is to be undone
+	waitUndo                     // whether an effect stands
 	waitSteer                    // what people have told the run, on its way to the ledger
 	waitCheck                    // a precheck that is called once more after an approval
 )

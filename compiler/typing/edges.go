@@ -90,14 +90,17 @@ func (check *checker) typeEdge(doc *Document, e *Edge) bool {
 // thousands of them.
 const maxWarned = 2_000
 
-// kinds warns about kinds of failures in a condition that there are none of, or that the edge
-// does not bring. It reports whether the condition names no others.
+// kinds warns about kinds of failure in a condition that do not exist, or that the edge does not
+// bring. It reports whether the condition names no others.
 func (check *checker) kinds(doc *Document, e *Edge) (none bool) {
 	if e.FromPort != plan.ErrorPort {
 		return false
 	}
 	named, ok := e.Predicate.OneOf("error", "kind")
-	none = ok && len(named) > 0
+	if !ok {
+		return false
+	}
+	none = len(named) > 0
 	var all []string
 	for _, k := range contract.Kinds() {
 		all = append(all, string(k))
@@ -105,7 +108,7 @@ func (check *checker) kinds(doc *Document, e *Edge) (none bool) {
 	for _, name := range named {
 		d := diag.Diagnostic{
 			Code: diag.TypePredicate, Severity: diag.Warning, Summary: "no failure has the kind " + fields.Quote(name),
-			Detail: "The condition names it, and is never true for it.", Subject: e.When.Range(), Edge: e.String(), Suggestion: syntax.Nearest(name, all),
+			Detail: "The condition names it; where it names no other, the edge is never delivered.", Subject: e.When.Range(), Edge: e.String(), Suggestion: syntax.Nearest(name, all),
 		}
 		if slices.Contains(all, name) {
 			if name != string(contract.OutcomeUnknown) || check.handled(doc, e.From) == check.failures() {

@@ -163,7 +163,7 @@ func TestApprovalBounds(t *testing.T) {
 	}
 	want := map[string]int64{
 		"actions of a barrier": ledger.MaxAwaited, "barriers of a plan that several nodes share": lint.MaxBarriers,
-		"groups that a plan, or one list of a policy, asks for": policy.MaxGroups, "persons whom a plan excludes at one node": lint.MaxExcluded,
+		"groups that a plan, or one list of a policy, asks for": policy.MaxGroups, "groups that are asked at a barrier, by plan and policy together": display.MaxList, "persons whom a plan excludes at one node": lint.MaxExcluded,
 		"persons of a role that a group asks for": policy.MaxSigners, "`expires_in_ms`, `remind_every_ms`, `escalate_after_ms`": lint.MaxExpiresMS, "reminders of a barrier": ledger.MaxReminders,
 		"bytes of the text": display.MaxText, "bytes of an envelope": contract.MaxSignature, "bytes of a reason": approval.MaxReason,
 		"days for which a delegation is valid": int64(approval.MaxDelegation / (24 * time.Hour)), "refused signatures of a barrier in the log": ledger.MaxRefused,

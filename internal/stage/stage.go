@@ -134,7 +134,8 @@ func DialSealed(t testing.TB, address, dir string, sealing payload.Sealing) clie
 }
 
 // Host starts a host on the shared server, unless options name another, and
-// ends it with the test. Hosts share their queues: a test has one at a time.
+// ends it with the test. Hosts share their queues: a test has one at a time. One without payload
+// keys is of development.
 func Host(t testing.TB, o host.Options) *host.Host {
 	t.Helper()
 	if o.Client.HostPort == "" {

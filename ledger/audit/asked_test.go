@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,6 +42,34 @@ func TestPoliciesAreActivated(t *testing.T) {
 			}
 			require.Len(t, found, 1)
 			saysOnly(t, found, audit.BadAuthority, "", c.says)
+		})
+	}
+}
+
+// TestThePolicyOfThen: what people were asked by a policy that was replaced since may be refused by
+// that one, but not approved.
+func TestThePolicyOfThen(t *testing.T) {
+	for name, c := range map[string]struct{ first, word, says string }{
+		"refused":              {bundle.Digest(), "REJECT", ""},
+		"asked again":          {bundle.Digest(), "ESCALATE", ""},
+		"approved":             {bundle.Digest(), ledger.Approve, "the decision i/2 is by the policy"},
+		"it never was by that": {ledgertest.Policy, "REJECT", "the decision i/2 is by the policy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDeployment(t)
+			r := ledger.Run{Workflow: "x", Root: "r", Origin: "r", Agent: "bot", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil)}
+			require.NoError(t, d.store.OpenRun(t.Context(), r))
+			for _, by := range []struct{ policy, word string }{{c.first, "ESCALATE"}, {bundle.Digest(), c.word}} {
+				_, err := d.store.Authorize(t.Context(), r, ledgertest.Ask("i", "action"), func(st ledger.Standing) (ledger.Ruling, error) {
+					out, err := ledgertest.Rule(by.word)(st)
+					out.Decision.PolicyDigest = by.policy
+					return out, err
+				})
+				require.NoError(t, err)
+			}
+			d.drain(t)
+			d.move(t, time.Hour, func(e *ledger.Entry) bool { return e.Key == "decision.made/i/2" })
+			saysOnly(t, d.verify(t, nil).Problems, audit.BadAuthority, "the decision", c.says)
 		})
 	}
 }

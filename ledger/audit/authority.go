@@ -331,14 +331,20 @@ func namesGrant(r ledger.Run) error {
 	return err
 }
 
-// governed checks that each decision is by the policy that the admins had activated then. What
-// people have approved may be refused by the policy of a decision before it, too. In
+// governed checks that each decision is by the policy that the admins had activated then. One that
+// approves nothing may be by that of a decision before it, by which people were asked. In
 // development nobody activates one.
 func (v *verifier) governed(state trust.State, told *past) {
 	if state.Audience == trust.Dev {
 		return
 	}
 	by := map[[2]string]bool{} // invocations with the policies of their decisions
+	vague := map[string]bool{} // invocations not all of whose decisions are known
+	for thing := range v.model.Vague {
+		if id, ok := strings.CutPrefix(thing, "decision:"); ok {
+			vague[id[:max(strings.LastIndexByte(id, '/'), 0)]] = true
+		}
+	}
 	for _, x := range v.decided {
 		d, ok := v.model.Decisions[x.what]
 		if !ok {
@@ -347,7 +353,7 @@ func (v *verifier) governed(state trust.State, told *past) {
 		at := [2]string{d.Invocation, d.PolicyDigest}
 		if slices.Contains(held(told.bundles, x), d.PolicyDigest) {
 			by[at] = true
-		} else if d.Decision == ledger.Approve || !by[at] {
+		} else if d.Decision == ledger.Approve || !by[at] && !vague[d.Invocation] {
 			v.problem(BadAuthority, x.index, "the decision %s is by the policy %.80q, which the admins had not activated then", d.ID, d.PolicyDigest)
 		}
 	}

@@ -129,9 +129,14 @@ func (d *deployment) drain(t testing.TB) {
 
 // later moves the entries of a kind in time, with the log's key in hand.
 func (d *deployment) later(t testing.TB, kind ledger.Kind, by time.Duration) {
+	d.move(t, by, func(e *ledger.Entry) bool { return e.Kind == kind })
+}
+
+// move is like later, for the entries that are chosen.
+func (d *deployment) move(t testing.TB, by time.Duration, chosen func(*ledger.Entry) bool) {
 	s := storyOf(t, linesOf(d.read(t, audit.EntriesFile)))
 	for _, e := range s {
-		if e.Kind == kind {
+		if chosen(e) {
 			e.At = ledger.At(e.At.Time().Add(by))
 		}
 	}

@@ -95,6 +95,8 @@ func (v *verifier) note(f fact, stated int) {
 		if r := v.model.Runs[f.e.Chain]; r != nil && (len(r.Grant) > 0 || r.GrantDigest != "") {
 			v.opened = append(v.opened, start{at, r.Run, v.inherits(r.Run)})
 		}
+	case ledger.NodeFailed, ledger.NodeSkipped:
+		v.failed(f)
 	case ledger.RunClosed:
 		v.succeeded(f)
 	case ledger.RunPaused, ledger.RunResumed:

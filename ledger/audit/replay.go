@@ -88,6 +88,8 @@ func (v *verifier) replay(index int64, data json.RawMessage, evidence *ledger.Pa
 	switch {
 	case err != nil:
 		v.problem(BadStory, index, "the decision %s cannot be made again: %s", d.ID, err)
+	case engineOf(d.Record) != again.Engine:
+		v.problem(BadStory, index, "the decision %s was made by %.40q, and this program decides by %q: verify it with one that decides so", d.ID, engineOf(d.Record), again.Engine)
 	case !bytes.Equal(raw, d.Record):
 		v.problem(BadStory, index, "the decision %s is %s, %s; by its rules and its evidence it is %s, %s", d.ID, d.Decision, d.Reason, again.Decision, again.Reason)
 	case d.Decision != string(again.Decision) || d.Reason != again.Reason || d.ActionDigest != again.InputDigest || d.PolicyDigest != again.PolicyDigest:
@@ -95,4 +97,13 @@ func (v *verifier) replay(index int64, data json.RawMessage, evidence *ledger.Pa
 	default:
 		v.Replayed++
 	}
+}
+
+// engineOf says by what a record was made, or is "".
+func engineOf(record json.RawMessage) string {
+	var r struct {
+		Engine string `json:"engine"`
+	}
+	_ = json.Unmarshal(record, &r) // what is no record is not the one that is made again
+	return r.Engine
 }

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,7 +28,10 @@ func (v *verifier) acted(f fact, at claim) {
 		was.done = true
 		v.undone[i.ID] = was
 		if e := v.model.Invocations[was.effect]; e.State == ledger.Settled && e.OutputDigest != "" {
-			v.takenBack[was.of] = was.node
+			if v.undoneIn[was.of] == nil {
+				v.undoneIn[was.of] = map[string]string{}
+			}
+			v.undoneIn[was.of][was.node] = strings.Clone(f.e.Chain)
 		}
 	}
 	of := v.model.Decisions[i.DecisionID].Compensation
@@ -48,7 +52,7 @@ type undoing struct {
 	done         bool
 }
 
-// continued names the runs that go on with that of a chain, or with which it goes on.
+// continued names the runs of which that of a chain is one.
 func (v *verifier) continued(chain string) originOf {
 	if r := v.model.Runs[chain]; r != nil {
 		return originOf{r.Workflow, r.Origin}
@@ -56,15 +60,26 @@ func (v *verifier) continued(chain string) originOf {
 	return originOf{}
 }
 
-// succeeded warns of a run that says so, and whose effect was undone before: it was reset to
-// after the effect.
+// failed remembers a node whose effect another run has undone, and that has failed or was skipped
+// in this one.
+func (v *verifier) failed(f fact) {
+	if _, ok := v.undoneIn[v.continued(f.e.Chain)][f.e.Node]; ok {
+		v.without[[2]string{f.e.Chain, f.e.Node}] = true
+	}
+}
+
+// succeeded warns of a run that has succeeded, although another has undone its effect before: it
+// was reset to after the effect. One that undoes an effect itself goes on without it.
 func (v *verifier) succeeded(f fact) {
 	r := v.model.Runs[f.e.Chain]
 	if r == nil || r.State != ledger.RunSucceeded {
 		return
 	}
-	if node, ok := v.takenBack[originOf{r.Workflow, r.Origin}]; ok {
-		v.warn(BadStory, f.index, "the run %s has succeeded, and the effect of its node %s was undone before: it was reset to after that", r.Workflow, node)
+	undone := v.undoneIn[originOf{r.Workflow, r.Origin}]
+	for _, node := range slices.Sorted(maps.Keys(undone)) {
+		if undone[node] != f.e.Chain && !v.without[[2]string{f.e.Chain, node}] {
+			v.warn(BadStory, f.index, "the run %s has succeeded, and the effect of its node %s was undone before: it was reset to after that", r.Workflow, node)
+		}
 	}
 }
 

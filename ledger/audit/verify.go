@@ -45,7 +45,7 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 	if err != nil {
 		r.problem(BadCheckpoint, -1, "%s", err)
 	}
-	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, checked: map[string]*guardian.Action{}, attended: map[string]bool{}, undoable: map[string]bool{}, undone: map[string]undoing{}, takenBack: map[originOf]string{}}
+	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, checked: map[string]*guardian.Action{}, attended: map[string]bool{}, undoable: map[string]bool{}, undone: map[string]undoing{}, undoneIn: map[originOf]map[string]string{}, without: map[[2]string]bool{}}
 	v.model.Brief = true
 	if against != nil {
 		old, err := ledger.ParseCheckpoint(against)
@@ -177,12 +177,14 @@ type verifier struct {
 	attended map[string]bool
 	replays  replays
 	// undoables are the effects that can be undone, in the order in which they ended, and
-	// undoable has their ids. undone says of what undoes them whether that was done, and
-	// takenBack has a node whose effect had happened.
+	// undoable has their ids. undone says of what undoes them whether that was done. undoneIn has
+	// the nodes whose effects had happened and were undone, each with the chain of the run that
+	// has done so, and without those that failed or were skipped in another, by chain and node.
 	undoables []undoable
 	undoable  map[string]bool
 	undone    map[string]undoing
-	takenBack map[originOf]string
+	undoneIn  map[originOf]map[string]string
+	without   map[[2]string]bool
 }
 
 // chain is what is known about a chain so far.

@@ -496,7 +496,8 @@ func (s *Store) Settle(ctx context.Context, id string, e ledger.Effect) (ledger.
 			}
 		}
 		query, args := "state = $2, unused = FALSE, output_digest = $3, output = $4", []any{id, string(i.State), i.OutputDigest, output}
-		if *i.CallNotAfter != *r.CallNotAfter { // which who sweeps up may not change
+		// The guardian, which ends abandoned calls, may not write this column.
+		if !i.CallNotAfter.Time().Equal(r.CallNotAfter.Time()) {
 			query, args = query+", call_not_after = $5", append(args, millis(*i.CallNotAfter))
 		}
 		if _, err := t.exec(ctx, "UPDATE invocations SET "+query+" WHERE id = $1", args...); err != nil {
