@@ -122,6 +122,8 @@ type Verdict struct {
 // GuardianStore is what the guardian writes.
 type GuardianStore interface {
 	Append(ctx context.Context, drafts ...ledger.Draft) ([]ledger.Record, error)
+	Budget(ctx context.Context, agent string, c ledger.Currency) (ledger.Budget, error)
+	SetBudget(ctx context.Context, b ledger.Budget) error
 	OpenHold(ctx context.Context, h ledger.Hold) (ledger.Hold, error)
 	PostHold(ctx context.Context, id string, spent ledger.Money) (ledger.Hold, error)
 	VoidHold(ctx context.Context, id string) (ledger.Hold, error)
@@ -190,6 +192,9 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 			out.Recheck = approved.request.Barrier
 			return err
 		}
+	}
+	if err := g.limited(ctx, e.state, e.run.Agent, action.Cost); err != nil {
+		return err
 	}
 	if action.Rules, err = g.keep(ctx, judge, e.node.spec.Activity()); err != nil {
 		return err

@@ -57,6 +57,9 @@ func (g *Guardian) hold(ctx context.Context, call *contract.Call, out *contract.
 	case e.run.Agent == "":
 		return contract.Errorf(contract.Budget, "the run has no agent, who would pay for %s", n.Activity())
 	}
+	if err := g.limited(ctx, e.state, e.run.Agent, cost); err != nil {
+		return err
+	}
 	h := ledger.Hold{
 		ID:    g.holdID(e.state.Deployment, call, n),
 		Agent: e.run.Agent, Amount: *cost,

@@ -78,6 +78,11 @@ func (g *Guardian) sign(ctx context.Context, request *contract.SignRequest, out 
 	}
 	for _, id := range request.Barriers {
 		b, err := g.Store.Barrier(ctx, id)
+		if errors.Is(err, ledger.ErrNotFound) {
+			// Whom the run is about was erased, with what people were asked.
+			out.Barriers = append(out.Barriers, contract.Barrier{ID: id, State: contract.BarrierWithdrawn, Reason: "the ledger does not have it any more"})
+			continue
+		}
 		if err != nil {
 			return refusal(err)
 		}
@@ -151,8 +156,11 @@ func (g *Guardian) receive(ctx context.Context, s trust.State, run *ledger.Run, 
 		out.Barrier = b.ID
 	}
 	err = g.Store.RecordApproval(ctx, *run, record)
-	if errors.Is(err, ledger.ErrConflict) {
+	switch {
+	case errors.Is(err, ledger.ErrConflict):
 		err = nil // it was recorded before
+	case errors.Is(err, ledger.ErrGone):
+		return contract.Verdict{Barrier: barrier, Code: string(approval.Late), Detail: "whom the run is about was erased"}, nil
 	}
 	return out, refusal(err)
 }

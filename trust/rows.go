@@ -160,6 +160,22 @@ func Apply(ctx context.Context, k Store, s State) error {
 			return fmt.Errorf("apply authority: %w", err)
 		}
 	}
+	return SetBudgets(ctx, k, s)
+}
+
+// Budgets are those of a store.
+type Budgets interface {
+	Budget(ctx context.Context, agent string, c ledger.Currency) (ledger.Budget, error)
+}
+
+// BudgetSetter sets those of a store, too.
+type BudgetSetter interface {
+	Budgets
+	SetBudget(ctx context.Context, b ledger.Budget) error
+}
+
+// SetBudgets sets the budgets of a store as a state has them. It is idempotent.
+func SetBudgets(ctx context.Context, k BudgetSetter, s State) error {
 	for _, b := range s.budgets() {
 		have, err := k.Budget(ctx, b.Agent, b.Currency)
 		if err == nil && have.Limit == b.Limit && have.Parent == b.Parent && have.Every == b.Every {
@@ -173,6 +189,20 @@ func Apply(ctx context.Context, k Store, s State) error {
 		}
 	}
 	return nil
+}
+
+// Line lists the budgets of an agent, each with those above it, which count as well.
+func (s State) Line(agent string) (line []BudgetKey) {
+	for k := range s.Budgets {
+		if k.Agent != agent {
+			continue
+		}
+		for n := 0; k.Agent != "" && n <= maxParents; n++ {
+			line = append(line, k)
+			k.Agent = s.Budgets[k].Parent
+		}
+	}
+	return line
 }
 
 // budgets lists the budgets, parents first.
@@ -330,7 +360,7 @@ func (s State) Stated(id, fingerprint string, facts json.RawMessage, reviewed bo
 }
 
 // Limited finds a budget, whose limit, periods and parent must be as the chain says.
-func Limited(ctx context.Context, rows Rows, s State, k BudgetKey) (ledger.Budget, error) {
+func Limited(ctx context.Context, rows Budgets, s State, k BudgetKey) (ledger.Budget, error) {
 	row, err := rows.Budget(ctx, k.Agent, k.Currency)
 	if err != nil {
 		return ledger.Budget{}, err

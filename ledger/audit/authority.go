@@ -338,6 +338,7 @@ func (v *verifier) governed(state trust.State, told *past) {
 	if state.Audience == trust.Dev {
 		return
 	}
+	v.budgeted(told)
 	by := map[[2]string]bool{} // invocations with the policies of their decisions
 	vague := map[string]bool{} // invocations not all of whose decisions are known
 	for thing := range v.model.Vague {
@@ -355,6 +356,29 @@ func (v *verifier) governed(state trust.State, told *past) {
 			by[at] = true
 		} else if d.Decision == ledger.Approve || !by[at] && !vague[d.Invocation] {
 			v.problem(BadAuthority, x.index, "the decision %s is by the policy %.80q, which the admins had not activated then", d.ID, d.PolicyDigest)
+		}
+	}
+}
+
+// budgeted checks that no decision was made as if its agent had no budget, where the admins had
+// stated one well before. A call that may be repeated costs nothing more.
+func (v *verifier) budgeted(told *past) {
+	of := map[string][]claim{}
+	for k, list := range told.budgets {
+		for _, s := range list {
+			of[k.Agent] = append(of[k.Agent], s.claim)
+		}
+	}
+	before := map[string]bool{} // invocations that were free
+	for _, x := range v.decided {
+		agent, free := v.free[x.what]
+		invocation := x.what[:max(strings.LastIndexByte(x.what, '/'), 0)]
+		if !free || before[invocation] {
+			continue
+		}
+		before[invocation] = true
+		if slices.ContainsFunc(of[agent], func(s claim) bool { return s.index < x.index && x.after(s) }) {
+			v.problem(BadAuthority, x.index, "the decision %s was made as if %s had no budget, which the admins had stated", x.what, agent)
 		}
 	}
 }

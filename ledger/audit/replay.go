@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 
 	"chimera.ai/engine/guardian"
 	"chimera.ai/engine/ledger"
@@ -64,6 +65,9 @@ func (v *verifier) replay(index int64, data json.RawMessage, evidence *ledger.Pa
 	if asked == nil {
 		v.NotReplayable++
 		return
+	}
+	if asked.Budget.State == guardian.NoBudget {
+		v.free[d.ID] = strings.Clone(asked.Action.Agent)
 	}
 	if len(asked.Action.Prechecks) > 0 {
 		v.checked[d.ID] = asked.Action

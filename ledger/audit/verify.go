@@ -45,7 +45,7 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 	if err != nil {
 		r.problem(BadCheckpoint, -1, "%s", err)
 	}
-	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, checked: map[string]*guardian.Action{}, attended: map[string]bool{}, undoable: map[string]bool{}, undone: map[string]undoing{}, undoneIn: map[originOf]map[string]string{}, without: map[[2]string]bool{}}
+	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, checked: map[string]*guardian.Action{}, attended: map[string]bool{}, free: map[string]string{}, undoable: map[string]bool{}, undone: map[string]undoing{}, undoneIn: map[originOf]map[string]string{}, without: map[[2]string]bool{}}
 	v.model.Brief = true
 	if against != nil {
 		old, err := ledger.ParseCheckpoint(against)
@@ -173,6 +173,8 @@ type verifier struct {
 	consumed map[string]ledger.ConsumedData
 	// checked has the actions that rest on prechecks, by decision.
 	checked map[string]*guardian.Action
+	// free has the decisions that were made as if there were no budget, with their agents.
+	free map[string]string
 	// attended has the decisions on actions that at least one person must approve.
 	attended map[string]bool
 	replays  replays

@@ -1,0 +1,95 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"chimera.ai/engine/approval"
+	"chimera.ai/engine/authority"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/trust"
+)
+
+// unwritten is a ledger whose user may not set budgets.
+type unwritten struct{ ledger.Store }
+
+func (unwritten) SetBudget(context.Context, ledger.Budget) error {
+	return errors.New("permission denied")
+}
+
+// TestBudgetsAreThoseStated: the guardian holds to the budgets that the admins have stated, whatever
+// the store has.
+func TestBudgetsAreThoseStated(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, writes)
+	a.develops(t, "in production two admins state it")
+	source := strings.Replace(actingPlan, "template: book/write", "template: book/write, cost_estimate: 5.00", 1)
+	digest := a.publish(t, strings.Replace(source, "agent: tester,", "agent: tester, currency: USD,", 1))
+	usd := func(text string) ledger.Money {
+		m, err := ledger.ParseMoney(text, "USD")
+		require.NoError(t, err)
+		return m
+	}
+	refused := func(name string, kind contract.Kind, says string) {
+		t.Helper()
+		f := failureOf(t, stage.Await(t, a.h.Client(), a.start(t, name, digest, `{"line":"x"}`), nil))
+		require.Equal(t, kind, f.Kind, f.Message)
+		require.Contains(t, f.Message, says)
+		require.Empty(t, a.written(t))
+	}
+	require.NoError(t, a.ledger().SetBudget(t.Context(), ledger.Budget{Agent: "tester", Currency: "USD", Every: ledger.Forever, Limit: usd("1000.00")}))
+	refused("unstated", contract.Blocked, "which the admins have not stated")
+
+	over := &authority.Authority{Bootstrap: a.Root, Ledger: unwritten{a.ledger()}}
+	s, err := over.Propose(t.Context(), []trust.Act{&trust.SetBudget{Agent: "tester", Currency: "USD", Every: ledger.Forever, Limit: usd("1.00")}}, a.Admin)
+	require.NoError(t, err)
+	_, err = over.Apply(t.Context(), s.Envelope)
+	require.ErrorContains(t, err, "permission denied")
+	refused("stated", contract.Budget, "does not fit in the budget of tester")
+
+	require.NoError(t, a.ledger().SetBudget(t.Context(), ledger.Budget{Agent: "tester", Currency: "USD", Every: ledger.Forever, Limit: usd("1000.00")}))
+	refused("altered", contract.Budget, "does not fit in the budget of tester")
+	b, err := a.ledger().Budget(t.Context(), "tester", "USD")
+	require.NoError(t, err)
+	require.Equal(t, usd("1.00"), b.Limit)
+}
+
+// TestErasedWhileItWaits: a run about a person who is erased while people are asked ends, and takes
+// no signature.
+func TestErasedWhileItWaits(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, writes)
+	eve := a.enrol(t, "Eve", "editor")
+	digest := a.publish(t, strings.Replace(approvedPlan, "{approval: {groups", "{approval: {expires_in_ms: 4000, groups", 1))
+	id, input := runID(t, "waits"), `{"line":"x"}`
+	grant, err := trust.SignGrant(a.Starter, trust.Grant{
+		Deployment: "test", Audience: a.Root.Audience, Namespace: client.DefaultNamespace, WorkflowID: id, Plan: digest, Input: plan.DigestOf([]byte(input)), Agent: "tester",
+		Requester: "Rae", Nonce: fmt.Sprintf("%032x", time.Now().UnixNano()), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour)),
+	})
+	require.NoError(t, err)
+	run, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.QueueEngine},
+		contract.WorkflowType, contract.Start{Plan: digest, Input: json.RawMessage(input), Grant: grant, Subject: "erika"})
+	require.NoError(t, err)
+	b := a.asked(t, run, 1)[0]
+	envelope := eve.Sign(t, b, approval.Approve, nil)
+	require.NoError(t, a.ledger().EraseSubject(t.Context(), "erika", "she has asked"))
+	v := a.update(t, run, envelope)
+	require.False(t, v.Accepted)
+	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
+	require.Equal(t, contract.Failed, f.Kind, f.Message)
+	require.Contains(t, f.Message, "was erased")
+	require.Empty(t, a.written(t))
+	a.replays(t, run)
+	a.verifies(t)
+}
