@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -42,32 +43,27 @@ func (s *sweeper) run(ctx context.Context) {
 }
 
 func (s *sweeper) sweep(ctx context.Context) error {
+	// What cannot be ended holds up nothing else.
 	n, err := s.store.ExpireHolds(ctx)
-	if err != nil {
-		return err
-	}
+	all := []error{err}
 	if n > 0 {
 		s.logger.InfoContext(ctx, "holds have expired: their permits were not used in time", "holds", n)
 	}
 	forsaken, err := s.store.Forsaken(ctx, sweepMost)
-	if err != nil {
-		return err
-	}
+	all = append(all, err)
 	for _, b := range forsaken {
-		if _, err := s.store.CloseBarrier(ctx, b.ID, ledger.BarrierWithdrawn, "the run has ended"); err != nil {
-			return err
-		}
+		_, err := s.store.CloseBarrier(ctx, b.ID, ledger.BarrierWithdrawn, "the run has ended")
+		all = append(all, err)
 	}
 	abandoned, err := s.store.Abandoned(ctx, sweepMost)
-	if err != nil {
-		return err
-	}
+	all = append(all, err)
 	for _, i := range abandoned {
 		_, err := s.store.Settle(ctx, i.ID, ledger.Effect{Settlement: ledger.Settlement{Attempt: i.Attempt, State: ledger.Unknown, Abandoned: true}})
 		if err != nil {
-			return err
+			all = append(all, err)
+			continue
 		}
 		s.logger.WarnContext(ctx, "nobody knows what the call of an effect did, whose run has ended", "invocation", i.ID)
 	}
-	return nil
+	return errors.Join(all...)
 }

@@ -87,6 +87,9 @@ func (s *Sequencer) lead(ctx context.Context, idle time.Duration) error {
 	}
 	for ctx.Err() == nil {
 		n, err := within(ctx, s, s.Integrate)
+		if errors.Is(err, ErrConflict) && s.Failed != nil {
+			s.Failed(err) // another leads, or what is to be placed has its place
+		}
 		if err != nil {
 			return err
 		}

@@ -170,7 +170,7 @@ func TestMatrix(t *testing.T) {
 	for i, kind := range ledger.Kinds() {
 		bytes := fmt.Appendf(nil, `{"kind":%q}`, kind)
 		for _, role := range all {
-			err := try(role, "INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES ($1, 'forged', $2, $3, $3, $1)", bytes, i, string(kind))
+			err := try(role, "INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES (sha256('\\x00'::bytea || $1), 'forged', $2, $3, $3, $1)", bytes, i, string(kind))
 			switch {
 			case role == roles.Reader:
 				require.ErrorContains(t, err, "permission denied", kind)
@@ -216,7 +216,8 @@ func TestMatrix(t *testing.T) {
 		}
 	}
 	for _, q := range []string{
-		"UPDATE holds SET status = 'voided'", "UPDATE budget_use SET pending = 1", "UPDATE financial_ledger SET status = 'posted'", "UPDATE invocations SET state = 'unknown'", "UPDATE tasks SET doc = doc",
+		"UPDATE holds SET status = 'voided'", "UPDATE budget_use SET pending = 1", "UPDATE financial_ledger SET status = 'posted'", "UPDATE invocations SET state = 'unknown'",
+		"UPDATE tasks SET state = 'executed' WHERE state = 'signed'",
 	} {
 		for _, role := range []string{roles.Guardian, roles.Effects} {
 			require.NoError(t, try(role, q), "%s: %s", role, q)
@@ -225,6 +226,13 @@ func TestMatrix(t *testing.T) {
 			require.ErrorContains(t, try(role, q), "permission denied", "%s: %s", role, q)
 		}
 	}
+	// Effects ends tasks that are signed, and changes no other.
+	require.ErrorContains(t, try(roles.Effects, "UPDATE tasks SET doc = '{}' WHERE state = 'signed'"), "row-level security")
+	_, err = conn.Exec(t.Context(), "INSERT INTO tasks (task_id, chain, state, created_at, doc) VALUES ('a draft', 'c', 'draft', 0, '{}')")
+	require.NoError(t, err)
+	const drafts = "WITH u AS (UPDATE tasks SET state = 'executed' WHERE state = 'draft' RETURNING 1) SELECT 1 / (CASE WHEN count(*) > 0 THEN 0 ELSE 1 END) FROM u"
+	require.NoError(t, try(roles.Effects, drafts))
+	require.ErrorContains(t, try(roles.Guardian, drafts), "division by zero")
 	// The guardian does not call.
 	require.NoError(t, try(roles.Effects, "UPDATE invocations SET attempt = 7, token = 't'"))
 	require.ErrorContains(t, try(roles.Guardian, "UPDATE invocations SET attempt = 7"), "permission denied")

@@ -168,8 +168,8 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 			}
 		}
 	}
-	// What an entry states is what its bytes say, not what its column says.
-	const honest = " WITH CHECK (convert_from(bytes, 'UTF8')::json ->> 'kind' = kind AND kind "
+	// What an entry states is what its bytes say, not what its columns say.
+	const honest = " WITH CHECK (convert_from(bytes, 'UTF8')::json ->> 'kind' = kind AND hash = sha256('\\x00'::bytea || bytes) AND kind "
 	statements = append(statements,
 		"REVOKE ALL ON FUNCTION prune_bodies, drop_packets FROM PUBLIC, "+all, "GRANT EXECUTE ON FUNCTION prune_bodies, drop_packets TO "+r.Engine,
 		"ALTER TABLE entries ENABLE ROW LEVEL SECURITY",
@@ -180,6 +180,17 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 			honest+"IN ("+quoted(slices.Concat(called, relied, []ledger.Kind{ledger.SnapshotTaken}))+"))",
 		"DROP POLICY IF EXISTS engine ON entries", "CREATE POLICY engine ON entries FOR INSERT TO "+r.Engine+
 			honest+"NOT IN ("+quoted(slices.Concat(guarded, called, relied))+"))",
+		// What has its place in the tree gets no other.
+		"ALTER TABLE pending ENABLE ROW LEVEL SECURITY",
+		"DROP POLICY IF EXISTS read ON pending", "CREATE POLICY read ON pending FOR SELECT USING (true)",
+		"DROP POLICY IF EXISTS place ON pending", "CREATE POLICY place ON pending FOR DELETE TO "+r.Engine+" USING (true)",
+		"DROP POLICY IF EXISTS add ON pending", "CREATE POLICY add ON pending FOR INSERT WITH CHECK (NOT EXISTS (SELECT FROM log_index i WHERE i.serial = pending.serial))",
+		// Effects ends tasks, and makes none of them another.
+		"ALTER TABLE tasks ENABLE ROW LEVEL SECURITY",
+		"DROP POLICY IF EXISTS read ON tasks", "CREATE POLICY read ON tasks FOR SELECT USING (true)",
+		"DROP POLICY IF EXISTS draft ON tasks", "CREATE POLICY draft ON tasks FOR INSERT TO "+r.Guardian+" WITH CHECK (true)",
+		"DROP POLICY IF EXISTS sign ON tasks", "CREATE POLICY sign ON tasks FOR UPDATE TO "+r.Guardian+" USING (true)",
+		"DROP POLICY IF EXISTS execute ON tasks", "CREATE POLICY execute ON tasks FOR UPDATE TO "+r.Effects+" USING (state = 'signed') WITH CHECK (state = 'executed')",
 	)
 	for _, q := range statements {
 		if _, err := t.ExecContext(ctx, q); err != nil {

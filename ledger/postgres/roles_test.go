@@ -240,3 +240,30 @@ func TestRoles(t *testing.T) {
 		require.Regexp(t, "permission denied|row-level security|must be owner", err.Error(), q)
 	}
 }
+
+// TestNobodyHoldsUpTheLog: what a role may add to the log it cannot add so that the log takes nothing
+// more.
+func TestNobodyHoldsUpTheLog(t *testing.T) {
+	ctx := t.Context()
+	o, owner := database(t)
+	require.NoError(t, postgres.Grant(ctx, o, postgres.DefaultRoles))
+	key := ledgertest.Key(t)
+	_, err := owner.Append(ctx, ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken})
+	require.NoError(t, err)
+	ledgertest.Drain(t, owner, key)
+	for _, role := range []string{postgres.DefaultRoles.Guardian, postgres.DefaultRoles.Effects} {
+		conn := connect(t, o)
+		_, err := conn.Exec(ctx, "SET ROLE "+role)
+		require.NoError(t, err)
+		for name, c := range map[string]struct{ query, says string }{
+			"what has its place": {"INSERT INTO pending SELECT min(serial) FROM log_index", "row-level security"},
+			"what is to come":    {"INSERT INTO pending SELECT max(serial) + 1 FROM entries", "foreign key"},
+			"of another hash": {`INSERT INTO entries (hash, chain, n, key, kind, bytes) SELECT decode(repeat('00', 32), 'hex'), 'other', 0, 'k', kind, bytes FROM entries
+				WHERE kind = 'snapshot.taken' LIMIT 1`, "row-level security"},
+			"another's blob": {"INSERT INTO blobs (digest, bytes) VALUES ('sha256:" + strings.Repeat("0", 64) + "', 'x')", "check constraint"},
+		} {
+			_, err := conn.Exec(ctx, c.query)
+			require.ErrorContains(t, err, c.says, "%s: %s", role, name)
+		}
+	}
+}

@@ -426,6 +426,7 @@ func (s *Store) ExpireHolds(ctx context.Context) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	var failed []error // one that cannot be ended holds up no other
 	for _, h := range slices.Concat(due, unposted) {
 		expired := false
 		err := s.do(ctx, "expire hold "+h.ID, func(t *tx) error {
@@ -444,13 +445,12 @@ func (s *Store) ExpireHolds(ctx context.Context) (n int, err error) {
 			return err
 		})
 		if err != nil {
-			return n, err
-		}
-		if expired {
+			failed = append(failed, err)
+		} else if expired {
 			n++
 		}
 	}
-	return n, nil
+	return n, errors.Join(failed...)
 }
 
 // Hold implements [ledger.Budgets].

@@ -17,7 +17,7 @@ CREATE TABLE entries (
 -- Entries that have no place in the tree yet. Writers insert, the sequencer
 -- deletes: what one look cannot see yet, a later one does.
 CREATE TABLE pending (
-	serial BIGINT PRIMARY KEY
+	serial BIGINT PRIMARY KEY REFERENCES entries
 );
 
 CREATE TABLE log_batches (
@@ -69,7 +69,7 @@ CREATE TABLE legal_holds (
 );
 
 CREATE TABLE blobs (
-	digest TEXT PRIMARY KEY,
+	digest TEXT PRIMARY KEY CHECK (digest = 'sha256:' || encode(sha256(bytes), 'hex')),
 	bytes  BYTEA NOT NULL
 );
 
@@ -194,8 +194,8 @@ CREATE TABLE budget_use (
 	agent    TEXT NOT NULL,
 	currency TEXT NOT NULL,
 	period   TEXT NOT NULL,
-	pending  BIGINT NOT NULL,
-	posted   BIGINT NOT NULL,
+	pending  BIGINT NOT NULL CHECK (pending >= 0),
+	posted   BIGINT NOT NULL CHECK (posted >= 0),
 	PRIMARY KEY (agent, currency, period)
 );
 CREATE TABLE holds (
