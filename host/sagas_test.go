@@ -10,6 +10,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/payload"
 )
 
 // sagaCatalog has a tool that writes lines, one that erases them, and one that looks.
@@ -108,6 +109,13 @@ func TestSagas(t *testing.T) {
 		if name != "both" {
 			continue
 		}
+		// What is asked of the effect before and after it is undone is no call of it.
+		seen, err := a.runs().Values(t.Context(), run.GetID(), "first", struct {
+			*payload.Reader
+			*payload.Values
+		}{payload.NewReader(a.h.Store().Blobs, a.engine(t).Sealing.Keys), payload.NewValues(a.h.Store().Blobs, a.engine(t).Sealing, "default")})
+		require.NoError(t, err)
+		require.Len(t, seen.Calls, 1)
 		before := len(a.written(t))
 		for i, e := range events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED) {
 			again := a.reset(t, run, e.GetEventId())
