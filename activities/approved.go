@@ -24,6 +24,9 @@ type approved struct {
 	// quorum, as a task has it.
 	envelopes []json.RawMessage
 	last      task.Signature
+	// least is whom the run, the plan and the policy exclude now, and whether each signs for
+	// themselves.
+	least approval.Rule
 	// policy is the digest of the policy by which they were asked, and then decides by it. then is
 	// nil if that is the active policy, and where with is set.
 	policy string

@@ -280,8 +280,12 @@ func (o *opening) open(ctx context.Context) (ledger.Barrier, error) {
 		switch {
 		case err != nil:
 			return have, refusal(err)
+		case o.same(&have) && have.State == ledger.BarrierWithdrawn:
+			// The run has ended, and goes on since.
 		case o.same(&have):
-			return have, nil
+			if ok, err := o.counts(ctx, &have); err != nil || ok {
+				return have, err
+			}
 		case have.State == ledger.BarrierOpen:
 			if _, err := o.guardian.Store.CloseBarrier(ctx, id, ledger.BarrierWithdrawn, "something else waits here now"); err != nil {
 				return have, refusal(err)
@@ -289,6 +293,20 @@ func (o *opening) open(ctx context.Context) (ledger.Barrier, error) {
 		}
 	}
 	return ledger.Barrier{}, contract.Errorf(contract.Blocked, "the barrier %s was opened %d times", o.name, maxRounds)
+}
+
+// counts reports whether a barrier is one by whose end people need not be asked again: what they
+// have stated may no longer be enough.
+func (o *opening) counts(ctx context.Context, b *ledger.Barrier) (bool, error) {
+	if !o.outcome || b.State != ledger.BarrierApproved {
+		return true, nil
+	}
+	r, digest, err := approval.Of(b)
+	if err != nil {
+		return false, contract.Errorf(contract.Blocked, "%w", err)
+	}
+	votes, _, err := o.guardian.votes(ctx, o.state, r, digest, time.Time{})
+	return err == nil && r.Count(votes).Met() && r.Rule.AtLeast(o.rule) == nil, err
 }
 
 // same reports whether a barrier is for exactly these decisions.

@@ -199,6 +199,11 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 	if action.Rules, err = g.keep(ctx, judge, e.node.spec.Activity()); err != nil {
 		return err
 	}
+	if approved != nil {
+		if approved.least, err = g.rule(ctx, e.state, judge, &e.run, e.node, approval.Rule{}); err != nil {
+			return err
+		}
+	}
 	if approved, err = g.judgedThen(ctx, judge, approved, action); err != nil {
 		return err
 	}
@@ -211,7 +216,7 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 	}
 	if approved != nil {
 		a.Barrier, a.Approvals = approved.request.Barrier, approved.tally.Counted
-		a.Overdraft = slices.Contains(action.Lifted, budgetExceeded)
+		a.Overdraft = overdraws(judge, action, approved)
 	}
 	compensation := g.compensation(e, call)
 	got, err := g.Store.Authorize(ctx, e.run, a, func(st ledger.Standing) (ledger.Ruling, error) {

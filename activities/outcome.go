@@ -59,9 +59,17 @@ func (g *Guardian) unresolved(ctx context.Context, e *effect, i *ledger.Invocati
 		if err != nil {
 			return err
 		}
+		judge, err := g.Bench().Judge()
+		if err != nil {
+			return contract.Errorf(contract.Blocked, "%w", err)
+		}
+		least, err := g.rule(ctx, e.state, judge, &e.run, e.node, approval.Rule{Groups: judge.Outcome()})
+		if err != nil {
+			return err
+		}
 		tally := r.Count(votes)
-		if !tally.Met() {
-			return nil // a signer was revoked since
+		if !tally.Met() || r.Rule.AtLeast(least) != nil {
+			return nil // a signer was revoked since, or more people must say so: they are asked again
 		}
 		out.Stated = &contract.Approved{Request: b.Request}
 		for n, v := range votes {

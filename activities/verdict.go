@@ -3,8 +3,11 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
+	"time"
 
+	"chimera.ai/engine/contract"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/task"
@@ -25,6 +28,9 @@ func (g *Guardian) judge(judge Judge, e *effect, a *Action, by string, approved 
 		if w, ok, err = verdict(approved.then, &then, approved, st); strictness(w) > strictness(v) {
 			v, counted = w, ok
 		}
+	}
+	if err == nil && v.Decision.Decision == ledger.Approve && st.Money == ledger.Exceeded {
+		err = contract.Errorf(contract.WorkerLost, "people have lifted that there is no money, and nothing is reserved: it is decided again")
 	}
 	if err != nil {
 		return ledger.Ruling{}, err
@@ -62,13 +68,31 @@ func verdict(judge Judge, a *Action, approved *approved, st ledger.Standing) (v 
 	if err != nil || approved == nil {
 		return v, false, err
 	}
-	if v.Decision.Decision == ledger.Approve && approved.request.Rule.AtLeast(v.Rule) == nil {
+	if v.Decision.Decision == ledger.Approve && approved.request.Rule.AtLeast(approved.least.Join(v.Rule)) == nil {
 		return v, true, nil
 	}
 	again := *a
 	again.Approved, again.Lifted = false, nil
 	v, err = judge.Decide(&again, st)
 	return v, false, err
+}
+
+// overdraws reports whether people have lifted that there is no money for an action, by all that
+// decide on it.
+func overdraws(judge Judge, a *Action, approved *approved) bool {
+	if approved == nil || !slices.Contains(a.Lifted, budgetExceeded) {
+		return false
+	}
+	for _, j := range []Judge{judge, approved.then} {
+		if j == nil {
+			continue
+		}
+		_, counts, err := verdict(j, a, approved, ledger.Standing{At: ledger.At(time.Now()), Calls: 1, Money: ledger.Exceeded})
+		if err != nil || !counts {
+			return false
+		}
+	}
+	return true
 }
 
 // strictness orders verdicts: the call may be made, people may allow it, nobody may.

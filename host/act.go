@@ -36,7 +36,7 @@ func (h *Host) act(ctx context.Context, blobs blob.Store, plans *payload.Plans, 
 	}
 	bench := func() activities.Workbench { return own }
 	if o.Reread != nil {
-		bench = (&reader{files: *o.Reread, skills: o.Skills}).workbench
+		bench = (&reader{files: *o.Reread, skills: o.Skills, holds: true}).workbench
 	}
 	acting := func() *activities.Acting {
 		return &activities.Acting{Plans: plans, Values: values, Ledger: h.store.Ledger, Authority: said, Namespace: o.Client.Namespace, Bench: bench}

@@ -30,12 +30,16 @@ type Files struct {
 type reader struct {
 	files  Files
 	skills []skills.Skill
+	// holds: what was valid last stays in force while a file is not, as while it is being
+	// edited.
+	holds bool
 
 	mu   sync.Mutex
 	last activities.Workbench
 }
 
-// workbench refuses every plan if a file cannot be read or is invalid.
+// workbench refuses every plan if a file cannot be read or is invalid, unless what was valid
+// before holds.
 func (r *reader) workbench() activities.Workbench {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,6 +51,9 @@ func (r *reader) workbench() activities.Workbench {
 	hash := sha256.New()
 	for _, name := range names {
 		text, err := readFile(name, maxCatalog)
+		if err != nil && r.holds && r.last.Edition != "" {
+			return r.last
+		}
 		if err != nil {
 			return refusing(diag.Diagnostics{{Severity: diag.Error, Code: diag.ConfigFile, Summary: fmt.Sprintf("read the catalog or the policy: %s", err)}})
 		}
@@ -56,13 +63,18 @@ func (r *reader) workbench() activities.Workbench {
 	}
 	edition := hex.EncodeToString(hash.Sum(nil))
 	if r.last.Edition != edition {
-		r.last = r.parse(texts)
+		next, ok := r.parse(texts)
+		if !ok && r.holds && r.last.Edition != "" {
+			return r.last
+		}
+		r.last = next
 		r.last.Edition = edition
 	}
 	return r.last
 }
 
-func (r *reader) parse(texts map[string][]byte) activities.Workbench {
+// parse reports whether the files are valid.
+func (r *reader) parse(texts map[string][]byte) (_ activities.Workbench, ok bool) {
 	var base *catalog.Catalog
 	var ds diag.Diagnostics
 	if name := r.files.Catalog; name != "" {
@@ -72,13 +84,13 @@ func (r *reader) parse(texts map[string][]byte) activities.Workbench {
 	ds = append(ds, found...)
 	shadow, found := parsePolicy(r.files.Shadow, texts)
 	if ds = append(ds, found...); ds.HasErrors() {
-		return refusing(ds)
+		return refusing(ds), false
 	}
 	_, operations, err := Catalog(base, r.skills)
 	if err != nil {
-		return refusing(diag.Diagnostics{{Severity: diag.Error, Code: diag.ConfigFile, Summary: err.Error()}})
+		return refusing(diag.Diagnostics{{Severity: diag.Error, Code: diag.ConfigFile, Summary: err.Error()}}), false
 	}
-	return workbench(operations, bundle, shadow)
+	return workbench(operations, bundle, shadow), true
 }
 
 func workbench(operations *catalog.Catalog, bundle, shadow *policy.Bundle) activities.Workbench {

@@ -89,7 +89,7 @@ func (r *run) arrived(n *plan.Node) bool {
 		return true
 	}
 	for _, i := range r.plan.Barriers[n.Commit.Barrier].Members {
-		if !r.progress.Node(i).Settled() && !slices.ContainsFunc(r.parked, func(w *wait) bool { return w.node == i }) {
+		if !r.progress.Node(i).Settled() && !slices.ContainsFunc(r.parked, func(w *wait) bool { return w.node == i && !w.outcome }) {
 			return false
 		}
 	}
@@ -211,6 +211,12 @@ func (r *run) stands(b *barrier, now contract.Barrier) {
 			} else {
 				r.confirm(w, b.id)
 			}
+			continue
+		}
+		if now.State == contract.BarrierWithdrawn && r.phase == forward {
+			// The ledger has the run as ended when it was withdrawn, and it goes on since.
+			w.waits++
+			r.later(w, backoff(w.waits-1))
 			continue
 		}
 		kind, why := contract.Rejected, "people have not approved it ("+string(now.State)+")"
