@@ -236,7 +236,7 @@ func digestOf(compile Compiler, source string) (digest string, err error) {
 		compiled, ds := compile(source)
 		if compiled == nil {
 			for _, d := range ds {
-				return contract.Errorf(contract.Blocked, "the published plan does not compile here: %s", d.Summary)
+				return contract.Errorf(contract.Blocked, "the published plan does not compile here, with this worker's catalog and policy: %s:%d: %s", excerpt.Bytes(d.Subject.File, 200), d.Subject.Start.Line, d.Summary)
 			}
 			return contract.Errorf(contract.Blocked, "the published plan does not compile here")
 		}

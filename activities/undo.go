@@ -19,6 +19,11 @@ func (f *Effects) undo(ctx, store context.Context, call *contract.Call) (contrac
 		return out, nil
 	}
 	if err != nil {
+		// What nobody vouches for any more may have happened, but not without a permit.
+		if never, lost := f.neverPermitted(store, call); lost == nil && never {
+			out.Held[0] = call.Undo == contract.UndoVerify
+			return out, nil
+		}
 		return out, err
 	}
 	if !e.node.spec.Effect.Acts() {
@@ -85,6 +90,23 @@ func (f *Effects) undo(ctx, store context.Context, call *contract.Call) (contrac
 		}
 	}
 	return out, nil
+}
+
+// neverPermitted reports whether the ledger knows of no permit for a call.
+func (f *Effects) neverPermitted(ctx context.Context, call *contract.Call) (bool, error) {
+	s, err := f.Authority.State(ctx)
+	if err != nil {
+		return false, distrust(err)
+	}
+	n, err := find(ctx, f.Plans, call.Plan, call.Node)
+	if err != nil {
+		return false, err
+	}
+	_, err = f.Store.Invocation(ctx, f.invocation(s, call, n.spec))
+	if errors.Is(err, ledger.ErrNotFound) {
+		return true, nil
+	}
+	return false, refusal(err)
 }
 
 // wasUndone reports whether something was called, or may have been, that undoes an effect. Then

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"chimera.ai/engine/approval"
 	"chimera.ai/engine/authority"
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
@@ -92,4 +95,39 @@ func TestErasedWhileItWaits(t *testing.T) {
 	require.Empty(t, a.written(t))
 	a.replays(t, run)
 	a.verifies(t)
+}
+
+// TestABrokenPolicyHoldsNothingUp: while the policy of a deployment in development is being edited, what
+// was valid last decides, and what was never permitted needs no undoing.
+func TestABrokenPolicyHoldsNothingUp(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, writes)
+	a.develops(t, "in production no file is read again")
+	dir := t.TempDir()
+	files := host.Files{Catalog: filepath.Join(dir, "catalog.yaml"), Policy: []string{filepath.Join(dir, "policy.yaml")}}
+	write := func(name, text string) { require.NoError(t, os.WriteFile(name, []byte(text), 0o600)) }
+	write(files.Catalog, actingCatalog)
+	write(files.Policy[0], actingPolicy)
+	a.options.Reread = &files
+	a.again(t)
+	eve, fay := a.enrol(t, "Eve", "editor"), a.enrol(t, "Fay", "finance")
+	run := a.start(t, "edited", a.publish(t, approvedPlan), `{"line":"x"}`)
+	b := a.asked(t, run, 1)[0]
+	write(files.Policy[0], "rules: [")
+	a.sign(t, run, b, approval.Approve, eve, fay)
+	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
+	require.Len(t, a.written(t), 1)
+
+	// A worker that begins with it decides nothing, and says where it is wrong.
+	write(files.Policy[0], actingPolicy)
+	run = a.start(t, "broken", a.publish(t, approvedPlan), `{"line":"x"}`)
+	b = a.asked(t, run, 1)[0]
+	write(files.Policy[0], "rules: [")
+	a.again(t)
+	a.sign(t, run, b, approval.Approve, eve, fay)
+	f := failureOf(t, stage.Await(t, a.h.Client(), a.h.Client().GetWorkflow(t.Context(), run.GetID(), run.GetRunID()), nil))
+	require.Equal(t, contract.Blocked, f.Kind, f.Message)
+	require.Contains(t, f.Message, files.Policy[0]+":1: ")
+	require.Empty(t, f.NotCompensated)
+	require.Len(t, a.written(t), 1)
 }
