@@ -90,7 +90,7 @@ func TestErasedWhileItWaits(t *testing.T) {
 	v := a.update(t, run, envelope)
 	require.False(t, v.Accepted)
 	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
-	require.Equal(t, contract.Failed, f.Kind, f.Message)
+	require.EqualValues(t, "failed", f.Kind, f.Message)
 	require.Contains(t, f.Message, "was erased")
 	require.Empty(t, a.written(t))
 	a.replays(t, run)
