@@ -17,7 +17,7 @@ CREATE TABLE entries (
 -- Entries that have no place in the tree yet. Writers insert, the sequencer
 -- deletes: what one look cannot see yet, a later one does.
 CREATE TABLE pending (
-	serial BIGINT PRIMARY KEY REFERENCES entries
+	serial BIGINT PRIMARY KEY
 );
 
 CREATE TABLE log_batches (
