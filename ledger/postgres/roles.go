@@ -180,12 +180,11 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 			honest+"IN ("+quoted(slices.Concat(called, relied, []ledger.Kind{ledger.SnapshotTaken}))+"))",
 		"DROP POLICY IF EXISTS engine ON entries", "CREATE POLICY engine ON entries FOR INSERT TO "+r.Engine+
 			honest+"NOT IN ("+quoted(slices.Concat(guarded, called, relied))+"))",
-		// What has its place in the tree gets no other, and what is to come gets its own.
+		// What has its place in the tree gets no other.
 		"ALTER TABLE pending ENABLE ROW LEVEL SECURITY",
 		"DROP POLICY IF EXISTS read ON pending", "CREATE POLICY read ON pending FOR SELECT USING (true)",
 		"DROP POLICY IF EXISTS place ON pending", "CREATE POLICY place ON pending FOR DELETE TO "+r.Engine+" USING (true)",
-		"DROP POLICY IF EXISTS add ON pending", "CREATE POLICY add ON pending FOR INSERT WITH CHECK (NOT EXISTS (SELECT FROM log_index i WHERE i.serial = pending.serial) AND serial <= (SELECT last_value FROM entries_serial_seq))",
-		"GRANT SELECT ON SEQUENCE entries_serial_seq TO "+strings.Join([]string{r.Engine, r.Guardian, r.Effects}, ", "),
+		"DROP POLICY IF EXISTS add ON pending", "CREATE POLICY add ON pending FOR INSERT WITH CHECK (NOT EXISTS (SELECT FROM log_index i WHERE i.serial = pending.serial))",
 		// Effects ends tasks, and makes none of them another.
 		"ALTER TABLE tasks ENABLE ROW LEVEL SECURITY",
 		"DROP POLICY IF EXISTS read ON tasks", "CREATE POLICY read ON tasks FOR SELECT USING (true)",
