@@ -136,7 +136,7 @@ func produce(t *testing.T, tool, script, operations, rules string) *acting {
 	return a
 }
 
-// role are the options of a host with some roles, or in production with one.
+// role are the options of a host in production, which has one role.
 func (a *acting) role(t *testing.T, o host.Options, role host.Role) host.Options {
 	t.Helper()
 	own := a.of.Options(t, role)
@@ -308,15 +308,7 @@ func (a *acting) verifies(t *testing.T) audit.Report {
 func (a *acting) dial(t *testing.T) client.Client {
 	t.Helper()
 	o := a.engine(t)
-	blobs, done, err := store.OpenBlobs(t.Context(), o.Store)
-	require.NoError(t, err)
-	c, err := host.Dial(t.Context(), o.Client, blobs, o.Sealing, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		c.Close()
-		require.NoError(t, done())
-	})
-	return c
+	return stage.DialSealed(t, o.Client.HostPort, o.Store, o.Sealing)
 }
 
 // engine are the options of the host with the role engine.

@@ -90,7 +90,7 @@ func TestAStartFromAnotherStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stage.Parallel(t)
 			h := stage.Host(t, host.Options{ArgumentWithin: time.Second, Sealing: s})
-			elsewhere := stage.DialSealed(t, stage.Temporal(t).Address, t.TempDir(), s)
+			elsewhere := stage.DialSealed(t, stage.Temporal(t).Address, store.Options{Dir: t.TempDir()}, s)
 			run := begin(t, elsewhere, long())
 			f := failureOf(t, stage.Await(t, h.Client(), run, nil))
 			require.Equal(t, contract.Contract, f.Kind)

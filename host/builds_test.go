@@ -30,6 +30,7 @@ import (
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/skills"
+	"chimera.ai/engine/store"
 	"chimera.ai/engine/workflows"
 )
 
@@ -59,7 +60,7 @@ func newBuilds(t *testing.T) *builds {
 		server: server, store: filepath.Join(t.TempDir(), "store"), sealed: payload.Sealing{Keys: keys, Compress: true},
 		gate: make(chan struct{}), held: make(chan string, 100),
 	}
-	b.client = stage.DialSealed(t, server.Address, b.store, b.sealed)
+	b.client = stage.DialSealed(t, server.Address, store.Options{Dir: b.store}, b.sealed)
 	return b
 }
 

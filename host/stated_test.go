@@ -2,17 +2,13 @@ package host_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/approval"
 	"chimera.ai/engine/authority"
@@ -20,7 +16,6 @@ import (
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
-	"chimera.ai/engine/plan"
 	"chimera.ai/engine/trust"
 )
 
@@ -75,15 +70,7 @@ func TestErasedWhileItWaits(t *testing.T) {
 	a := act(t, writes)
 	eve := a.enrol(t, "Eve", "editor")
 	digest := a.publish(t, strings.Replace(approvedPlan, "{approval: {groups", "{approval: {expires_in_ms: 4000, groups", 1))
-	id, input := runID(t, "waits"), `{"line":"x"}`
-	grant, err := trust.SignGrant(a.Starter, trust.Grant{
-		Deployment: "test", Audience: a.Root.Audience, Namespace: client.DefaultNamespace, WorkflowID: id, Plan: digest, Input: plan.DigestOf([]byte(input)), Agent: "tester",
-		Requester: "Rae", Nonce: fmt.Sprintf("%032x", time.Now().UnixNano()), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour)),
-	})
-	require.NoError(t, err)
-	run, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.QueueEngine},
-		contract.WorkflowType, contract.Start{Plan: digest, Input: json.RawMessage(input), Grant: grant, Subject: "erika"})
-	require.NoError(t, err)
+	run := a.StartAbout(t, a.h.Client(), runID(t, "waits"), digest, `{"line":"x"}`, "erika")
 	b := a.asked(t, run, 1)[0]
 	envelope := eve.Sign(t, b, approval.Approve, nil)
 	require.NoError(t, a.ledger().EraseSubject(t.Context(), "erika", "she has asked"))
@@ -101,30 +88,34 @@ func TestErasedWhileItWaits(t *testing.T) {
 // was valid last decides, and what was never permitted needs no undoing.
 func TestABrokenPolicyHoldsNothingUp(t *testing.T) {
 	stage.Parallel(t)
-	a := act(t, writes)
+	a := actBy(t, "book", pages, sagaCatalog, sagaPolicy)
 	a.develops(t, "in production no file is read again")
 	dir := t.TempDir()
 	files := host.Files{Catalog: filepath.Join(dir, "catalog.yaml"), Policy: []string{filepath.Join(dir, "policy.yaml")}}
 	write := func(name, text string) { require.NoError(t, os.WriteFile(name, []byte(text), 0o600)) }
-	write(files.Catalog, actingCatalog)
-	write(files.Policy[0], actingPolicy)
+	write(files.Catalog, sagaCatalog)
+	write(files.Policy[0], sagaPolicy)
 	a.options.Reread = &files
 	a.again(t)
-	eve, fay := a.enrol(t, "Eve", "editor"), a.enrol(t, "Fay", "finance")
-	run := a.start(t, "edited", a.publish(t, approvedPlan), `{"line":"x"}`)
+	eve := a.enrol(t, "Eve", "editor")
+	digest := a.publish(t, `{apiVersion: chimera/v1, kind: Plan, name: asks, version: "1", agent: tester, allow: [pure, committing],
+  input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object},
+  nodes: [{id: first, template: book/write, commit_policy: {approval: {groups: [{role: editor, min: 1}]}}}, {id: back, template: book/erase, commit_policy: {rollback: {none: "gone"}}}],
+  edges: [$input.line -> first.line, {from_node: first, from_port: $compensate, to_node: back, to_port: line, edge_type: error, required: true, transform: "${args.line}"}]}`)
+	run := a.start(t, "edited", digest, `{"line":"x"}`)
 	b := a.asked(t, run, 1)[0]
 	write(files.Policy[0], "rules: [")
-	a.sign(t, run, b, approval.Approve, eve, fay)
+	a.sign(t, run, b, approval.Approve, eve)
 	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
 	require.Len(t, a.written(t), 1)
 
 	// A worker that begins with it decides nothing, and says where it is wrong.
-	write(files.Policy[0], actingPolicy)
-	run = a.start(t, "broken", a.publish(t, approvedPlan), `{"line":"x"}`)
+	write(files.Policy[0], sagaPolicy)
+	run = a.start(t, "broken", digest, `{"line":"x"}`)
 	b = a.asked(t, run, 1)[0]
 	write(files.Policy[0], "rules: [")
 	a.again(t)
-	a.sign(t, run, b, approval.Approve, eve, fay)
+	a.sign(t, run, b, approval.Approve, eve)
 	f := failureOf(t, stage.Await(t, a.h.Client(), a.h.Client().GetWorkflow(t.Context(), run.GetID(), run.GetRunID()), nil))
 	require.Equal(t, contract.Blocked, f.Kind, f.Message)
 	require.Contains(t, f.Message, files.Policy[0]+":1: ")

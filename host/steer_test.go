@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -23,7 +22,6 @@ import (
 	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
-	"chimera.ai/engine/plan"
 	"chimera.ai/engine/trust"
 )
 
@@ -168,14 +166,9 @@ func (a *acting) startPaused(t *testing.T, name, digest string) sdk.WorkflowRun 
 	t.Helper()
 	const input = `{"line":"one"}`
 	id := runID(t, name)
-	grant, err := trust.SignGrant(a.Starter, trust.Grant{
-		Deployment: "test", Audience: a.Root.Audience, Namespace: sdk.DefaultNamespace, WorkflowID: id, Plan: digest, Input: plan.DigestOf([]byte(input)), Agent: "tester",
-		Requester: "Rae", Nonce: fmt.Sprintf("%032x", time.Now().UnixNano()), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour)),
-	})
-	require.NoError(t, err)
 	start := a.h.Client().NewWithStartWorkflowOperation(sdk.StartWorkflowOptions{
 		ID: id, TaskQueue: contract.QueueEngine, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
-	}, contract.WorkflowType, contract.Start{Plan: digest, Input: json.RawMessage(input), Grant: grant})
+	}, contract.WorkflowType, contract.Start{Plan: digest, Input: json.RawMessage(input), Grant: a.Grant(t, id, digest, input)})
 	u, err := a.h.Client().UpdateWithStartWorkflow(t.Context(), sdk.UpdateWithStartWorkflowOptions{
 		StartWorkflowOperation: start, UpdateOptions: sdk.UpdateWorkflowOptions{
 			WorkflowID: id, UpdateName: contract.UpdatePause, Args: []any{contract.Asked{By: "Bob"}}, WaitForStage: sdk.WorkflowUpdateStageCompleted,

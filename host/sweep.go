@@ -43,9 +43,11 @@ func (s *sweeper) run(ctx context.Context) {
 }
 
 func (s *sweeper) sweep(ctx context.Context) error {
-	// What cannot be ended holds up nothing else.
 	n, err := s.store.ExpireHolds(ctx)
-	all := []error{err}
+	if errors.Is(err, ledger.ErrUnavailable) {
+		return err
+	}
+	all := []error{err} // what cannot be ended holds up nothing else
 	if n > 0 {
 		s.logger.InfoContext(ctx, "holds have expired: their permits were not used in time", "holds", n)
 	}

@@ -2,7 +2,6 @@ package stage
 
 import (
 	"encoding/json"
-	"fmt"
 	"testing"
 	"time"
 
@@ -93,13 +92,25 @@ func (d *Deployment) Publish(t testing.TB, l ledger.Store, source string, operat
 // Start starts a run of a published plan with a start grant. The input is canonical JSON.
 func (d *Deployment) Start(t testing.TB, c client.Client, id, digest, input string) client.WorkflowRun {
 	t.Helper()
-	grant, err := trust.SignGrant(d.Starter, trust.Grant{
-		Deployment: "test", Audience: d.Root.Audience, Namespace: client.DefaultNamespace, WorkflowID: id, Plan: digest, Input: plan.DigestOf([]byte(input)), Agent: "tester",
-		Requester: "Rae", Nonce: fmt.Sprintf("%032x", time.Now().UnixNano()), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour)),
-	})
-	require.NoError(t, err)
+	return d.StartAbout(t, c, id, digest, input, "")
+}
+
+// StartAbout is like Start, for a run about a person.
+func (d *Deployment) StartAbout(t testing.TB, c client.Client, id, digest, input, subject string) client.WorkflowRun {
+	t.Helper()
 	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.QueueEngine},
-		contract.WorkflowType, contract.Start{Plan: digest, Input: json.RawMessage(input), Grant: grant})
+		contract.WorkflowType, contract.Start{Plan: digest, Input: json.RawMessage(input), Grant: d.Grant(t, id, digest, input), Subject: subject})
 	require.NoError(t, err)
 	return run
+}
+
+// Grant is a start grant for a run of that id. The input is canonical JSON.
+func (d *Deployment) Grant(t testing.TB, id, digest, input string) json.RawMessage {
+	t.Helper()
+	grant, err := trust.SignGrant(d.Starter, trust.Grant{
+		Deployment: "test", Audience: d.Root.Audience, Namespace: client.DefaultNamespace, WorkflowID: id, Plan: digest, Input: plan.DigestOf([]byte(input)), Agent: "tester",
+		Requester: "Rae", Nonce: trust.Nonce(), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour)),
+	})
+	require.NoError(t, err)
+	return grant
 }

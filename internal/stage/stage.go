@@ -116,13 +116,14 @@ func Temporal(t testing.TB) *devserver.Server {
 // Dial connects a client to a server, with large values in a folder.
 func Dial(t testing.TB, address, dir string) client.Client {
 	t.Helper()
-	return DialSealed(t, address, dir, payload.Sealing{})
+	return DialSealed(t, address, store.Options{Dir: dir}, payload.Sealing{})
 }
 
-// DialSealed is like Dial, for a deployment that seals its payloads.
-func DialSealed(t testing.TB, address, dir string, sealing payload.Sealing) client.Client {
+// DialSealed connects a client to a server of a deployment that may seal its payloads, with large
+// values in its store.
+func DialSealed(t testing.TB, address string, of store.Options, sealing payload.Sealing) client.Client {
 	t.Helper()
-	blobs, done, err := store.OpenBlobs(t.Context(), store.Options{Dir: dir})
+	blobs, done, err := store.OpenBlobs(t.Context(), of)
 	require.NoError(t, err)
 	c, err := host.Dial(t.Context(), client.Options{HostPort: address}, blobs, sealing, nil)
 	require.NoError(t, err)

@@ -241,9 +241,9 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestNobodyHoldsUpTheLog: what a role may add to the log it cannot add so that the log takes nothing
-// more.
-func TestNobodyHoldsUpTheLog(t *testing.T) {
+// TestWhatRolesAdd: what a role adds to the log has the hash of its bytes and one place, and what it
+// stores the digest of its bytes.
+func TestWhatRolesAdd(t *testing.T) {
 	ctx := t.Context()
 	o, owner := database(t)
 	require.NoError(t, postgres.Grant(ctx, o, postgres.DefaultRoles))

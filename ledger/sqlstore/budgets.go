@@ -444,6 +444,9 @@ func (s *Store) ExpireHolds(ctx context.Context) (n int, err error) {
 			_, err = t.move(ctx, h, ledger.TxExpired, ledger.HoldExpired, nil)
 			return err
 		})
+		if errors.Is(err, ledger.ErrUnavailable) {
+			return n, err
+		}
 		if err != nil {
 			failed = append(failed, err)
 		} else if expired {
