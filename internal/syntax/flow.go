@@ -70,7 +70,7 @@ func (p *parser) flowList(parent int) *Value {
 			p.report(item.Range().Start.Byte, p.off+1, "a key inside a list",
 				"Put the pair in braces, {key: value}, if a map is meant, or the text in quotes.")
 		} else {
-			p.separator(c, ']')
+			p.separator(c, ']', item)
 		}
 		break
 	}
@@ -78,11 +78,18 @@ func (p *parser) flowList(parent int) *Value {
 	return nil
 }
 
-// separator reports what stands where a comma or the closing bracket should.
-func (p *parser) separator(c, closing byte) {
+// separator reports what stands where a comma or the closing bracket should, after a value.
+func (p *parser) separator(c, closing byte, before *Value) {
 	if c == '#' {
 		p.unexpected()
 		return
+	}
+	if from := before.Range().Start.Byte; c == '{' && p.off > from && p.text[p.off-1] == '$' {
+		// An expression without quotes.
+		if to := p.expressionEnd(from); to > 0 {
+			p.unquoted(from, to, "an expression between brackets must be in quotes", "Between brackets, YAML takes `{` and `}` for its own.")
+			return
+		}
 	}
 	p.report(p.off, p.off+1, fmt.Sprintf(`expected "," or %q`, closing),
 		"The value ended before it. Put the whole value in quotes if this belongs to it.")
@@ -123,7 +130,7 @@ func (p *parser) flowMap(parent int) *Value {
 		if c == ',' {
 			p.off++
 		} else if c != '}' {
-			p.separator(c, '}')
+			p.separator(c, '}', value)
 			break
 		}
 	}

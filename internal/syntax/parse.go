@@ -3,6 +3,7 @@ package syntax
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"chimera.ai/engine/diag"
@@ -298,6 +299,40 @@ func (p *parser) unexpected() {
 			"Write a space before the # if a comment is meant, or quotes around the whole value if text is meant.")
 		return
 	}
+	if m := arrowOfList.FindStringSubmatchIndex(p.text[p.line:p.lineEnd(p.off)]); m != nil {
+		p.unquoted(p.line+m[2], p.line+m[3], "a list before an arrow must be in quotes", "YAML takes `[` at the start of a value for a list of its own.")
+		return
+	}
 	p.report(p.off, p.lineEnd(p.off), "unexpected text after a value",
 		"The value ended before it. Put the whole value in quotes if this belongs to it, or begin a new line.")
+}
+
+// arrowOfList matches an entry of a list that is an arrow after a list of names.
+var arrowOfList = regexp.MustCompile(`^\s*-\s+(\[[^\[\]#"]*\]\s*->\s*[^\s#"]+)\s*(?: #.*)?$`)
+
+// unquoted reports the bytes [from, to) as a text that must be in quotes.
+func (p *parser) unquoted(from, to int, summary, detail string) {
+	d := p.report(from, to, summary, detail)
+	if text := p.text[from:to]; !strings.ContainsAny(text, "\n\"\\") && !p.stop {
+		d.Suggestion = `"` + text + `"`
+		d.Edits = []diag.Edit{{Range: d.Subject, Replacement: d.Suggestion}}
+		d.Applicability = diag.Certain
+	}
+}
+
+// expressionEnd finds the end of a text with `${…}` that begins at an offset, on its line: before
+// the comma or bracket that follows it. It returns 0 if there is none.
+func (p *parser) expressionEnd(from int) int {
+	depth, end := 0, p.lineEnd(from)
+	for at := from; at < end; at++ {
+		switch c := p.text[at]; {
+		case c == '{':
+			depth++
+		case c == '}' && depth > 0:
+			depth--
+		case depth == 0 && (c == ',' || c == '}' || c == ']'):
+			return from + len(strings.TrimRight(p.text[from:at], " \t"))
+		}
+	}
+	return 0
 }

@@ -81,6 +81,8 @@ type Parts struct {
 	target *Value
 	// indent is the number of spaces before each line of a block scalar.
 	indent int
+	// rewriting is what a string was made of that is not written in the file.
+	rewriting *rewriting
 }
 
 // noParts is shared by all values that have none.
@@ -180,7 +182,10 @@ func (v *Value) At(offset int) diag.Pos {
 		return diag.Pos{}
 	}
 	v = v.written()
-	if v.source == nil || v.Kind != String {
+	if v.rewriting != nil {
+		return v.rewriting.at(offset, false)
+	}
+	if v.source == nil || v.Kind != String || v.style == unwritten {
 		return v.start.pos()
 	}
 	text, from, end := v.source.text, int(v.start.byte), int(v.end.byte)
@@ -221,6 +226,9 @@ func (v *Value) At(offset int) diag.Pos {
 func (v *Value) Sub(start, end int) diag.Range {
 	if v == nil {
 		return diag.Range{}
+	}
+	if v.rewriting != nil {
+		return diag.Range{File: v.Range().File, Start: v.rewriting.at(start, false), End: v.rewriting.at(max(start, end), true)}
 	}
 	return diag.Range{File: v.Range().File, Start: v.At(start), End: v.At(max(start, end))}
 }
