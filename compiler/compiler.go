@@ -30,13 +30,28 @@ type Source = diag.Source
 // What the language has but the engine cannot run yet is refused with
 // plan/not-supported.
 func Compile(src Source, cat *catalog.Catalog, pol *policy.Bundle) (*plan.Plan, diag.Diagnostics) {
-	return newCompilation(src, cat, pol).run(append(slices.Clone(passes), pass{"refuse", (*compilation).refuse}))
+	return compileBy(src, cat, pol, append(slices.Clone(passes), pass{"refuse", (*compilation).refuse})).result()
 }
 
 // Check is Compile for tools that only look at a plan: it also accepts what the
 // engine cannot run yet.
 func Check(src Source, cat *catalog.Catalog, pol *policy.Bundle) (*plan.Plan, diag.Diagnostics) {
-	return newCompilation(src, cat, pol).run(passes)
+	return compileBy(src, cat, pol, passes).result()
+}
+
+// compileBy compiles the plan. Where schemas are left out that could follow from the rest of the
+// plan, and the plan does not compile with those of the template, it is compiled with those that
+// follow, unless that finds at least as many errors.
+func compileBy(src Source, cat *catalog.Catalog, pol *policy.Bundle, passes []pass) *compilation {
+	c := newCompilation(src, cat, pol)
+	if c.run(passes); c.made == nil && c.linted.Loose {
+		other := newCompilation(src, cat, pol)
+		other.follow = true
+		if other.run(passes); other.Errors < c.Errors {
+			return other
+		}
+	}
+	return c
 }
 
 // compilation is one compilation: its arguments, and the value that each pass made
@@ -49,6 +64,8 @@ type compilation struct {
 	pool   *pool.Pool
 	prover *proof.Prover
 
+	// follow asks for schemas that follow from the plan.
+	follow bool
 	linted *lint.Graph
 	typed  *typing.Graph
 	judged *judge.Graph
@@ -71,7 +88,7 @@ type pass struct {
 // found.
 var passes = []pass{
 	{"lint", func(c *compilation) {
-		c.linted = lint.Check(c.Reader, c.pool, c.cat)
+		c.linted = lint.Check(c.Reader, c.pool, c.cat, c.follow)
 		c.prover.Extend(c.linted.Size())
 	}},
 	{"type", func(c *compilation) { c.typed = typing.Check(c.Reader, c.pool, c.prover, c.linted) }},
@@ -79,6 +96,7 @@ var passes = []pass{
 	{"materialise", (*compilation).materialise},
 }
 
+// run runs the passes, and returns what they made and found.
 func (c *compilation) run(passes []pass) (*plan.Plan, diag.Diagnostics) {
 	for _, p := range passes {
 		p.run(c)
@@ -92,10 +110,13 @@ func (c *compilation) run(passes []pass) (*plan.Plan, diag.Diagnostics) {
 	}
 	c.Found.Sort()
 	if c.Found.HasErrors() {
-		return nil, c.Found
+		c.made = nil
 	}
-	return c.made, c.Found
+	return c.result()
 }
+
+// result returns what was made and found.
+func (c *compilation) result() (*plan.Plan, diag.Diagnostics) { return c.made, c.Found }
 
 // ParseCatalog reads a catalog file (kind: Catalog) of one document, YAML or JSON,
 // and proves what it states about prices and adapters. The catalog is nil if and

@@ -95,7 +95,7 @@ func TestCertainEdits(t *testing.T) {
 	// What is missing, or names another node, needs a person.
 	for from, to := range map[string]string{
 		"    provider_name: engine\n": "", "from_node: keep": "from_node: kep", "from_port: lines": "from_port: line",
-		"apiVersion: chimera/v2 # another version\n": "", "name: typical": "name: Typical Plan",
+		"name: typical": "name: Typical Plan",
 	} {
 		require.Contains(t, typical, from)
 		text, left, _ = repaired(t, []byte(strings.Replace(typical, from, to, 1)))

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/compiler/typing"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
@@ -63,7 +64,7 @@ func (j *judge) effects() {
 			if !commits {
 				continue
 			}
-			j.commits(doc, n, required[i])
+			j.commits(doc, i, required[i])
 		}
 	}
 	j.taint()
@@ -166,7 +167,8 @@ func (d *Document) effects() []string {
 	return out
 }
 
-func (j *judge) commits(doc *Document, n *typing.Node, gated bool) {
+func (j *judge) commits(doc *Document, i int, gated bool) {
+	n := doc.Nodes[i]
 	if n.Mode == plan.Prob {
 		at := n.EffectRange()
 		if n.ModeAt != nil {
@@ -179,10 +181,15 @@ func (j *judge) commits(doc *Document, n *typing.Node, gated bool) {
 		})
 	}
 	if !gated && (n.Commit == nil || len(n.Commit.Prechecks) == 0) {
-		j.Report(diag.Diagnostic{
+		d := diag.Diagnostic{
 			Code: diag.EffectUngated, Summary: fmt.Sprintf("nothing has to happen before the effect of %s", fields.Quote(n.ID)),
 			Detail: "None of its incoming edges is required, so someone probably forgot one.", Subject: n.Key, Node: n.ID,
-		})
+			Suggestion: "after: [NODE]",
+		}
+		if slices.ContainsFunc(doc.In[i], func(at int) bool { return doc.Edges[at].Form == lint.FormWith }) {
+			d.Detail = "What stands beside `??` need not arrive. Say by `after` which node must have succeeded before."
+		}
+		j.Report(d)
 	}
 	j.safeRetry(n)
 	if n.Effect == plan.Irreversible {
@@ -262,6 +269,15 @@ func (j *judge) asks(doc *Document, n *typing.Node) bool {
 	})
 }
 
+// approvalOf is the approval that a node lacks, in the place where it stands.
+func approvalOf(n *typing.Node) string {
+	const approval = "approval: {groups: [{role: ROLE, min: 1}]}"
+	if n.At.Get("commit_policy") == nil {
+		return "commit_policy: {" + approval + "}"
+	}
+	return approval
+}
+
 // attended checks that somebody is asked before an irreversible effect that the bundle
 // allows, unless the bundle says that nobody needs to be. Whether somebody will have to lift an
 // escalation is not known here.
@@ -273,7 +289,7 @@ func (j *judge) attended(doc *Document, n *typing.Node) {
 	d := diag.Diagnostic{
 		Code: diag.EffectOperator, Summary: fmt.Sprintf("nobody is asked to approve the irreversible node %s", fields.Quote(n.ID)),
 		Detail:  "Somebody must approve an effect that cannot be undone. Name a group in its commit policy, or in `approval.floor` of the policy bundle; or let the bundle say that nobody needs to, by `unattended: true` in the entry of `allow`.",
-		Subject: n.EffectRange(), Node: n.ID, Suggestion: "approval: {groups: [{role: ROLE, min: 1}]}",
+		Subject: n.EffectRange(), Node: n.ID, Suggestion: approvalOf(n),
 	}
 	if len(j.pol.Lift) > 0 {
 		d.Severity = diag.Warning

@@ -164,20 +164,25 @@ func (j *judge) judge(doc *Document, r *Taint) {
 			}
 		case doc.approved(n) || n.Reviewed() || doc.Grants.AllowsTainted(n.Effect, catalog.OperationName(n.Provider, n.Operation)):
 		case r.came[f.in] >= 0:
-			j.taintedCommit(n, r, f.in, "a tainted value")
+			j.taintedCommit(doc, i, r, f.in, "a tainted value")
 		case r.came[f.runs] >= 0:
-			j.taintedCommit(n, r, f.runs, "a tainted decision")
+			j.taintedCommit(doc, i, r, f.runs, "a tainted decision")
 		}
 	}
 }
 
-func (j *judge) taintedCommit(n *typing.Node, r *Taint, v int32, what string) {
+func (j *judge) taintedCommit(doc *Document, i int, r *Taint, v int32, what string) {
 	path, first := r.path(v)
-	j.Report(diag.Diagnostic{
+	n := doc.Nodes[i]
+	d := diag.Diagnostic{
 		Code: diag.EffectTainted, Summary: fmt.Sprintf("%s reaches the effect of %s, and no human approves it", what, fields.Quote(n.ID)),
 		Detail:  path + " An approval in its commit policy vouches for the action; so does the operator by `tainted: true` in the bundle's `allow` entry, or by `endorses: true` in the catalog for an operation on the way that checks what it gets.",
-		Subject: n.Key, Context: first, Node: n.ID, Suggestion: "approval: {groups: [{role: ROLE, min: 1}]}",
-	})
+		Subject: n.Key, Context: first, Node: n.ID, Suggestion: approvalOf(n),
+	}
+	if owner := doc.BlockOf[i]; owner >= 0 && !doc.approved(doc.Nodes[owner]) {
+		d.Detail += fmt.Sprintf(" Who approves %s approves what undoes it, too, if that depends on its `args` and `output` alone.", fields.Quote(doc.Nodes[owner].ID))
+	}
+	j.Report(d)
 }
 
 func (j *judge) egress(r *Taint, n *typing.Node, v int32) {

@@ -23,6 +23,8 @@ type Catalog struct {
 	Adapters     map[string]*catalog.Adapter
 	AdapterNames []string
 	pool         *pool.Pool
+	// unknown are the providers that were reported, where the catalog has none but the engine's.
+	unknown map[string]bool
 	// schemas caches the contracts of templates.
 	schemas map[*catalog.Template]*Contract
 }

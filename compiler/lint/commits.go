@@ -126,7 +126,7 @@ func (l *linter) lintVerifyInput(target *Node, v *Verify) {
 	}
 	for f := range v.With.Fields {
 		if key := v.With.Fields[f].Key; !target.Input.Takes(key.Text) {
-			l.unknownPort(target, key.Text, key.Range(), true, "")
+			l.unknownPort(target, key.Text, key.Range(), true, nil)
 		}
 	}
 }

@@ -123,6 +123,9 @@ func (l *linter) reportBlock(doc *Document, owner, n int) {
 		d.Summary = fmt.Sprintf("the compensation of %s reaches %s, which other edges enter too", fields.Quote(doc.Nodes[owner].ID), fields.Quote(doc.Nodes[n].ID))
 		if foreign != nil {
 			d.Context = foreign.Place()
+			if foreign.FromPort == plan.CompensatePort {
+				d.Detail = fmt.Sprintf("It undoes %s as well. Each effect needs nodes of its own that undo it: add one.", fields.Quote(foreign.FromNode))
+			}
 		}
 	}
 	l.Report(d)

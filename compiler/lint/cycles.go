@@ -51,6 +51,9 @@ func (l *linter) reportCycle(doc *Document, g *digraph, comp []int) {
 		Detail: "No node of it could ever start, since each waits for the one before. A loop needs a `cycles` policy, and a conditional edge with `required: false` back to its first node.",
 		Node:   doc.Nodes[path[0]].ID, Subject: doc.Nodes[path[0]].Key,
 	}
+	if refs := doc.referring(g, path); refs != "" {
+		d.Detail = refs + " None of them could ever start. What a node takes is there before it runs; a loop needs a `cycles` policy, and an edge back to its first node, such as `{edge: \"last.x -> first.y\", when: …, required: false}`."
+	}
 	if len(comp) > len(path) {
 		d.Detail += fmt.Sprintf(" %d nodes hang together in this way.", len(comp))
 	}
@@ -64,9 +67,35 @@ func (l *linter) reportCycle(doc *Document, g *digraph, comp []int) {
 	l.Report(d)
 }
 
+// referring says by which references a cycle goes round, or "" if by others than references.
+func (d *Document) referring(g *digraph, path []int) string {
+	var parts []string
+	for i, n := range path[:min(len(path), maxPathNames)] {
+		next := path[(i+1)%len(path)]
+		for _, a := range g.out[n] {
+			if a.to != next || a.edge < 0 {
+				continue
+			}
+			e := d.Edges[a.edge]
+			if e.Reference == "" {
+				return ""
+			}
+			parts = append(parts, fmt.Sprintf("%s reads `%s`", fields.Quote(e.ToNode), e.Reference))
+			break
+		}
+	}
+	if len(parts) != len(path) {
+		return ""
+	}
+	return strings.Join(parts, ", and ") + "."
+}
+
 // path formats a path through the plan.
 func (d *Document) path(nodes []int) string {
 	names := make([]string, 0, min(len(nodes), maxPathNames)+1)
+	if named := slices.DeleteFunc(slices.Clone(nodes), func(n int) bool { return d.Nodes[n].Made }); len(named) > 0 {
+		nodes = named
+	}
 	for i, n := range nodes {
 		if i == maxPathNames-2 && len(nodes) > maxPathNames {
 			names = append(names, "…")
@@ -111,7 +140,16 @@ func (l *linter) natural(doc *Document, g *digraph, comp []int) {
 	loopName := doc.path(path)
 	switch {
 	case len(headers) == 0:
-		bad(nil, doc.Nodes[path[0]].Key, "no edge enters the loop "+loopName, "A loop starts at one node, its header, that an edge from outside enters.")
+		detail := "A loop starts at one node, its header, that an edge from outside enters."
+		if refs := doc.referring(g, path); refs != "" {
+			detail = refs + " " + detail + " It goes back by an edge with a condition, such as `{edge: \"last.x -> first.y\", when: …, required: false}`, not by a reference."
+		}
+		bad(nil, doc.Nodes[path[0]].Key, "no edge enters the loop "+loopName, detail)
+		return
+	case len(headers) > 1 && slices.ContainsFunc(entries, func(e *Edge) bool { return e.Form == FormDefault }):
+		e := entries[slices.IndexFunc(entries, func(e *Edge) bool { return e.Form == FormDefault })]
+		bad(e, e.Place(), fmt.Sprintf("%s would run outside of the loop %s", fields.Quote(e.ToNode), loopName),
+			fmt.Sprintf("With the default behind `??` it runs in any case, and so not only where the loop does. `after: [%s]` in %s makes it wait for the loop.", doc.Nodes[path[0]].ID, fields.Quote(e.ToNode)))
 		return
 	case len(headers) > 1:
 		bad(entries[1], entries[1].Place(), fmt.Sprintf("the loop %s has %d entries: %s and %s", loopName, len(headers), fields.Quote(doc.Nodes[headers[0]].ID), fields.Quote(doc.Nodes[headers[1]].ID)),
@@ -136,8 +174,12 @@ func (l *linter) natural(doc *Document, g *digraph, comp []int) {
 				bad(e, e.Place(), "a precheck closes the loop "+loopName, "A loop goes back by conditional edges; a precheck must succeed before the node that names it.")
 				ok = false
 			case e.Kind != plan.Conditional:
-				bad(e, e.Place(), fmt.Sprintf("the back edge to %s is not conditional", fields.Quote(doc.Nodes[natural.Header].ID)),
-					"A back edge says by its condition whether there is another visit.")
+				detail := "A back edge says by its condition whether there is another visit."
+				if e.Reference != "" {
+					suggestion := e.arrow("when: …, required: false")
+					detail = fmt.Sprintf("%s reads `%s`, of a later node of the loop, which has not run when the loop begins. Take it by an edge in the place of the reference: `%s`. `with` then gives what the first visit takes.", fields.Quote(e.ToNode), e.Reference, suggestion)
+				}
+				bad(e, e.Place(), fmt.Sprintf("the back edge to %s is not conditional", fields.Quote(doc.Nodes[natural.Header].ID)), detail)
 				ok = false
 			case e.Required:
 				bad(e, e.RequiredAt, "a back edge cannot be required", "It is skipped on the first visit, so its target would never run.")

@@ -58,7 +58,9 @@ func (l *linter) findEnds(doc *Document, e *Edge) bool {
 		if name == "input" || name == "output" {
 			d.Suggestion = "$" + name
 		}
-		d.Edits = l.Replace(at, d.Suggestion)
+		if e.Form == FormLong || fields.NodeIDs.Re.MatchString(strings.TrimPrefix(d.Suggestion, "$")) {
+			d.Edits = l.Replace(at, d.Suggestion)
+		}
 		doc.doubt(d.Suggestion)
 		if d.Suggestion == "" && len(doc.ids) > 0 {
 			d.Detail = Listing("The plan has ", doc.ids)
@@ -93,7 +95,7 @@ func (l *linter) rules(e *Edge) {
 	bad := func(code diag.Code, at diag.Range, suggestion, summary, detail string) {
 		var edits []diag.Edit
 		if field, value, is := strings.Cut(suggestion, ": "); is {
-			edits = l.Set(e.At, field, value)
+			suggestion, edits = e.Option(l.Reader, field, value)
 		} else {
 			edits = l.Replace(at, suggestion)
 		}
@@ -194,7 +196,7 @@ func (l *linter) findPorts(doc *Document, e *Edge) bool {
 		case from.Output == nil:
 			ok = false
 		case !from.Output.Takes(e.FromPort):
-			l.unknownPort(from, e.FromPort, e.FromPortAt, false, e.String())
+			l.unknownPort(from, e.FromPort, e.FromPortAt, false, e)
 			ok = false
 		}
 	}
@@ -203,7 +205,7 @@ func (l *linter) findPorts(doc *Document, e *Edge) bool {
 		case to.Input == nil:
 			ok = false
 		case !to.Input.Takes(e.ToPort):
-			l.unknownPort(to, e.ToPort, e.ToPortAt, true, e.String())
+			l.unknownPort(to, e.ToPort, e.ToPortAt, true, e)
 			ok = false
 		}
 	}
@@ -314,11 +316,13 @@ func (l *linter) lintConflicts(doc *Document) {
 				continue
 			}
 			if first := required[e.ToPort]; first != nil {
-				l.Report(diag.Diagnostic{
+				d := diag.Diagnostic{
 					Code: diag.PlanPortConflict, Summary: fmt.Sprintf("two required edges into port %s of %s", fields.Quote(e.ToPort), fields.Quote(n.ID)),
 					Detail:  "A port takes one value. Alternatives are edges with `required: false`: the first delivered one in the order of the file is taken.",
-					Subject: e.ToRange(), Context: first.ToRange(), Node: n.ID, Edge: e.String(), Suggestion: "required: false", Edits: l.Set(e.At, "required", false),
-				})
+					Subject: e.ToRange(), Context: first.ToRange(), Node: n.ID, Edge: e.String(),
+				}
+				d.Suggestion, d.Edits = e.Option(l.Reader, "required", false)
+				l.Report(d)
 				continue
 			}
 			required[e.ToPort] = e

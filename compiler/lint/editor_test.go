@@ -123,6 +123,14 @@ func rollbackSchema() obj {
 	return tableSchema(catalog.RollbackFields, map[string]obj{"none": append(shortText(), "minLength", 1)})
 }
 
+// nodesSchema is the schema of the name of a node, or of a list of them.
+func nodesSchema() obj {
+	return obj{"anyOf", []obj{{"type", "string"}, append(uniqueTexts(obj{"type", "string"}), "minItems", 1)}}
+}
+
+// arrowPattern matches the ends of an edge.
+const arrowPattern = `^\s*(\[[^\]]*\]|[^\s.>\[\]]+(\.[^\s.]+)?(\s*,\s*[^\s.>,]+)*)\s*->\s*(\[[^\]]*\]|[^\s.>\[\]]+(\.[^\s.]+)?(\s*,\s*[^\s.>,]+)*)\s*$`
+
 func schemaHead(name, title, description string, body obj) obj {
 	return append(obj{
 		"$schema", "https://json-schema.org/draft/2020-12/schema",
@@ -151,6 +159,10 @@ func planSchema() obj {
 		"description":       shortText(),
 		"resources":         uniqueTexts(shortText()),
 		"priority":          enum(Priorities),
+		"after":             nodesSchema(),
+		"when":              {"type", "string", "minLength", 1, "examples", []string{"nodes.sum.total > input.threshold"}},
+		"otherwise_of":      nodesSchema(),
+		"with":              {"type", []string{"object", "string"}, "examples", []obj{{"text", "${nodes.read.text}"}}},
 	})
 	node = append(node, "anyOf", []obj{
 		{"required", []string{"template"}},
@@ -187,17 +199,25 @@ func planSchema() obj {
 			"max_iterations": whole(1, MaxIterations, nil),
 			"on_exhausted":   append(enum(exhaustions), "default", "fail"),
 		}),
-		"nodes": append(listOf(ref("node")), "minItems", 1, "maxItems", MaxNodes),
-		"edges": append(listOf(obj{"anyOf", []obj{ref("short"), ref("edge")}}), "maxItems", MaxEdges),
+		"nodes":  append(listOf(ref("node")), "minItems", 1, "maxItems", MaxNodes),
+		"edges":  append(listOf(obj{"anyOf", []obj{ref("short"), ref("arrow"), ref("edge")}}), "maxItems", MaxEdges),
+		"output": {"type", []string{"object", "string"}, "examples", []obj{{"total", "${nodes.sum.total}"}}},
+	})
+	arrow := tableSchema(arrowFields, map[string]obj{
+		"edge":      {"type", "string", "pattern", arrowPattern, "examples", []string{"sum.total -> long.n", "read.$error -> note.text"}},
+		"edge_type": enum(edgeTypes),
+		"when":      {"type", "string", "minLength", 1},
+		"check":     {"const", "runtime"},
 	})
 	body = append(body, "$defs", obj{
 		"node", node,
 		"edge", edge,
 		"short", obj{
-			"description", "`a.x -> b.y`, a required data edge, or `a -> b`, a required control edge.",
-			"type", "string", "pattern", `^\s*[^\s.>]+(\.[^\s.]+\s*->\s*[^\s.>]+\.[^\s.]+|\s*->\s*[^\s.>]+)\s*$`,
-			"examples", []string{"$input.text -> first.text", "first -> second"},
+			"description", "`a.x -> b.y`, which carries a value, `a -> b` and `[a, b] -> c`, which bring order, or `a.$error -> b.y`, which carries the failure of a.",
+			"type", "string", "pattern", arrowPattern,
+			"examples", []string{"$input.text -> first.text", "first -> second", "[first, second] -> third"},
 		},
+		"arrow", arrow,
 		"retry_policy", retrySchema(),
 		"for_each", tableSchema(forEachFields, map[string]obj{
 			"max_parallel": whole(1, MaxParallel, nil),
@@ -208,7 +228,8 @@ func planSchema() obj {
 			"barrier":   pattern(fields.NodeIDs),
 			"prechecks": uniqueTexts(obj{"type", "string"}),
 			"verify":    tableSchema(verifyFields, nil),
-			"rollback":  rollbackSchema(),
+			"rollback": append(tableSchema(rollbackFields, map[string]obj{"none": append(shortText(), "minLength", 1)}),
+				"oneOf", []obj{{"required", []string{"none"}}, {"required", []string{"node", "with"}}}),
 		}),
 		"approval", escalating(tableSchema(approvalFields, followUp(map[string]obj{
 			"groups":        append(listOf(tableSchema(policy.GroupFields, map[string]obj{"role": pattern(fields.RoleNames), "min": whole(1, policy.MaxSigners, nil)})), "minItems", 1),

@@ -23,6 +23,11 @@ type Document struct {
 	Limits        plan.Limits
 	Cycles        *cycles
 
+	// Returns is the short form of edges into $output.
+	Returns *syntax.Value
+	// Short reports that some short form stands for nodes or edges.
+	Short bool
+
 	// Nodes starts with $input and ends with $output, like the compiled plan.
 	Nodes []*Node
 	Edges []*Edge
@@ -114,6 +119,7 @@ type Node struct {
 
 	Input, Output *Schema
 
+	// With holds what fills ports by itself; references to other nodes are edges.
 	With    *syntax.Value
 	Commit  *CommitPolicy
 	Cost    *syntax.Value
@@ -121,6 +127,12 @@ type Node struct {
 	// Description, Priority and resources are for the people who approve.
 	Description, Priority string
 	Resources             []string
+
+	// AfterAt, WhenAt and OtherwiseAt are the short forms of edges into the node.
+	AfterAt, WhenAt, OtherwiseAt *syntax.Value
+	// Made reports that a short form stands for the node, Followed that a schema of it follows
+	// from the rest of the plan.
+	Made, Followed bool
 
 	// meant are the fields that unknown ones were probably meant to be.
 	meant []string
@@ -162,6 +174,8 @@ type CommitPolicy struct {
 	// Checks are the nodes that prechecks name; -1 where unknown.
 	Checks []int
 	Verify *Verify
+	// Undo is the short form of the node that undoes the effect, or nil.
+	Undo *Undo
 	// Waived is the reason that rollback gives, or that of the template, why nothing can
 	// be verified or undone; "" if there is none.
 	Waived string
@@ -180,6 +194,9 @@ type Verify struct {
 	Target int
 }
 
+// Undo is a `rollback` that names a node, as written.
+type Undo struct{ Node, With *syntax.Value }
+
 type forEach struct {
 	At   *syntax.Value
 	Port *syntax.Value
@@ -187,9 +204,39 @@ type forEach struct {
 	Parallel, Items int64
 }
 
+// Form is the notation of an edge.
+type Form int
+
+// The notations: a map of the six fields, the map of an arrow and other fields, the arrow
+// alone, and the short forms of nodes and of the plan's output.
+const (
+	FormLong Form = iota
+	FormMap
+	FormArrow
+	FormAfter
+	FormWhen
+	FormOtherwise
+	FormWith
+	FormDefault
+	FormGather
+	FormOutput
+	FormRollback
+)
+
 // Edge is one edge of a plan. From and To are -1 where the node is unknown.
 type Edge struct {
-	At       *syntax.Value
+	At *syntax.Value
+	// Form is its notation. Reference is what its author wrote for the source, "" where an
+	// edge names both ends.
+	Form      Form
+	Reference string
+	// Alternative reports that other values stand behind this one in an entry with `??`, Hidden
+	// that the edge leaves a node that the plan does not name, and Partial that the edge stands
+	// for a part of its entry.
+	Alternative, Hidden, Partial bool
+	// reader is the node for which the target gathers, or "".
+	reader string
+
 	From, To int
 	// Names as written, and where.
 	FromNode, FromPort, ToNode, ToPort         string
@@ -213,9 +260,28 @@ type Edge struct {
 	Shaped, Sound bool
 }
 
-// String returns the edge as diagnostics show it.
+// String returns the edge as diagnostics show it: without the node that the plan does not name, if
+// one gathers.
 func (e *Edge) String() string {
-	return e.FromNode + "." + e.FromPort + " -> " + e.ToNode + "." + e.ToPort
+	from, to := e.FromNode+"."+e.FromPort, e.ToNode+"."+e.ToPort
+	if e.Hidden {
+		from = nodesName
+	}
+	if e.reader != "" {
+		to = e.reader
+	}
+	return from + " -> " + to
+}
+
+// Source names the source in messages, as the author wrote it.
+func (e *Edge) Source() string {
+	switch {
+	case e.Hidden:
+		return "the nodes that it reads"
+	case e.Reference != "":
+		return fields.Quote(e.Reference)
+	}
+	return fields.Quote(e.FromNode + "." + e.FromPort)
 }
 
 // Carries reports whether the edge fills a port of its target.
@@ -294,4 +360,16 @@ func (n *Node) TrustRange() diag.Range {
 		return n.TrustAt.Range()
 	}
 	return n.OperationRange()
+}
+
+// Written reports whether the node stands in the file, rather than being made by a short form or
+// by a template of the catalog.
+func (n *Node) Written() bool { return n.idAt != nil }
+
+// title names the node in messages.
+func (n *Node) title() string {
+	if n.ID == "" {
+		return "the node"
+	}
+	return fields.Quote(n.ID)
 }

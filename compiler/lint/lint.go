@@ -9,6 +9,7 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler/internal/pool"
 	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 )
 
@@ -17,6 +18,9 @@ type Graph struct {
 	Documents []*Document
 	// Catalog is the catalog that completed the nodes.
 	Catalog *Catalog
+	// Loose reports that schemas of the template were taken for engine/pass nodes that leave
+	// theirs out, where others could follow.
+	Loose bool
 }
 
 // linter builds a Graph.
@@ -24,15 +28,29 @@ type linter struct {
 	*fields.Reader
 	*Graph
 	pool *pool.Pool
+	// reading are the nodes of the plan that is being read, as written.
+	reading []*syntax.Value
+	// steps caches what they say of conditions.
+	steps *steps
 }
 
 // Check reads the file and checks everything that does not depend on the meaning of
 // schemas and expressions.
-func Check(rep *fields.Reader, schemas *pool.Pool, cat *catalog.Catalog) *Graph {
+//
+// Schemas that engine/pass nodes leave out follow from the plan, unless the plan says nothing
+// that needs them: then they are those of the template, and the graph is [Graph.Loose]. follow
+// asks that they follow in any case.
+func Check(rep *fields.Reader, schemas *pool.Pool, cat *catalog.Catalog, follow bool) *Graph {
 	l := &linter{Reader: rep, Graph: &Graph{Catalog: Index(cat, schemas)}, pool: schemas}
 	l.readAll()
 	for _, doc := range l.Documents {
 		l.resolve(doc)
+	}
+	follow = l.mayFollow() || follow
+	for _, doc := range l.Documents {
+		if follow {
+			l.follow(doc)
+		}
 		l.lintNodes(doc)
 		l.lintEdges(doc)
 		l.lintPrechecks(doc)
@@ -87,4 +105,25 @@ func (l *Graph) Verify() error {
 		}
 	}
 	return nil
+}
+
+// Read reads the file as far as its notation goes: short forms are written out, and schemas
+// that follow are there if follow asks for them or the plan needs them. It returns nil if part of
+// the file cannot be read; what is wrong with the plan otherwise is not reported.
+func Read(rep *fields.Reader, schemas *pool.Pool, cat *catalog.Catalog, follow bool) *Graph {
+	l := &linter{Reader: rep, Graph: &Graph{Catalog: Index(cat, schemas)}, pool: schemas}
+	if l.readAll(); rep.Errors > 0 {
+		return nil
+	}
+	muted := *l
+	muted.Reader = fields.NewReader(rep.Src)
+	for _, doc := range l.Documents {
+		muted.resolve(doc)
+	}
+	if muted.mayFollow() || follow {
+		for _, doc := range l.Documents {
+			muted.follow(doc)
+		}
+	}
+	return muted.Graph
 }

@@ -2,6 +2,8 @@ package lint
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
@@ -28,12 +30,15 @@ func (l *linter) lintNodes(doc *Document) {
 		if n.Kind != plan.KindCall || n.Input == nil {
 			continue
 		}
+		if slices.Contains(n.meant, "with") || slices.Contains(n.meant, "for_each") {
+			doc.doubt(n.ID) // what fills its ports is not known
+		}
 		errs := l.Errors
 		if l.lintWith(n); l.Errors > errs {
 			doc.doubt(n.ID)
 		}
 		if n.ForEach != nil && n.ForEach.Port != nil && !n.Input.Takes(n.ForEach.Port.Text) {
-			l.unknownPort(n, n.ForEach.Port.Text, n.ForEach.Port.Range(), true, "")
+			l.unknownPort(n, n.ForEach.Port.Text, n.ForEach.Port.Range(), true, nil)
 			n.Sound, n.PortsUnknown = false, true
 		}
 		if !n.Sound {
@@ -51,7 +56,7 @@ func (l *linter) lintWith(n *Node) {
 		key := n.With.Fields[i].Key
 		whole = whole || key.Text == plan.WholePort
 		if !n.Input.Takes(key.Text) {
-			l.unknownPort(n, key.Text, key.Range(), true, "")
+			l.unknownPort(n, key.Text, key.Range(), true, nil)
 			n.Sound = false
 		}
 	}
@@ -71,7 +76,7 @@ func (c *Schema) Takes(name string) bool {
 }
 
 // unknownPort reports a port that a node's schema does not have.
-func (l *linter) unknownPort(n *Node, name string, at diag.Range, input bool, edge string) {
+func (l *linter) unknownPort(n *Node, name string, at diag.Range, input bool, e *Edge) {
 	c, side := n.Output, "output"
 	if input {
 		c, side = n.Input, "input"
@@ -85,9 +90,22 @@ func (l *linter) unknownPort(n *Node, name string, at diag.Range, input bool, ed
 			return
 		}
 	}
+	if n.Kind == plan.KindOutput {
+		side = "output"
+	}
+	edge := ""
+	if e != nil {
+		edge = e.String()
+	}
 	d := diag.Diagnostic{
-		Code: diag.PlanUnknownPort, Summary: fmt.Sprintf("%s has no %s port %s", fields.Quote(n.ID), side, fields.Quote(name)),
+		Code: diag.PlanUnknownPort, Summary: fmt.Sprintf("%s has no %s port %s", n.title(), side, fields.Quote(name)),
 		Subject: at, Node: n.ID, Edge: edge, Suggestion: l.Near(name, ports.Names),
+	}
+	if word := "$" + name; !input && slices.Contains([]string{plan.ErrorPort, plan.DonePort, plan.CompensatePort}, word) {
+		d.Suggestion = word
+	}
+	if d.Suggestion == "" && len(ports.Names) == 1 && name != "" && name[0] != '$' {
+		d.Suggestion = ports.Names[0]
 	}
 	if c.At != nil {
 		d.Context = fields.Head(c.At)
@@ -95,9 +113,14 @@ func (l *linter) unknownPort(n *Node, name string, at diag.Range, input bool, ed
 	d.Detail = fmt.Sprintf("A port is a name in `properties` or `required` of the %s schema. ", side)
 	if len(ports.Names) == 0 {
 		d.Detail += fmt.Sprintf("This one has none, so `$`, the whole %s, is its only port.", side)
+		if input && edge != "" && n.Kind == plan.KindCall {
+			d.Detail += fmt.Sprintf(" `with: {$: {%s: …}}` gives it an object.", name)
+		}
 	} else {
 		d.Detail += Listing("It has ", ports.Names)
 	}
-	d.Edits = l.Replace(at, d.Suggestion)
+	if e == nil || e.Form == FormLong || isIdentifier(strings.TrimPrefix(d.Suggestion, "$")) {
+		d.Edits = l.Replace(at, d.Suggestion) // else it would take more than the name
+	}
 	l.Report(d)
 }

@@ -3,6 +3,7 @@ package lint
 import (
 	"fmt"
 	"regexp"
+	"slices"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
@@ -12,6 +13,8 @@ import (
 
 // readAll reads the plans of the file and reports what is malformed.
 func (l *linter) readAll() {
+	l.Foreign = l.foreignField
+	defer func() { l.Foreign = nil }()
 	docs, ds := syntax.Parse(l.Src.Name, l.Src.Text, fields.Limits)
 	for _, d := range ds {
 		l.Report(d)
@@ -42,6 +45,13 @@ func (l *linter) readAll() {
 }
 
 func (l *linter) readDocument(root *syntax.Value) *Document {
+	if l.foreignPlan(root) {
+		return nil
+	}
+	l.reading, l.steps = nil, nil
+	if nodes := nodesIn(root); nodes != nil {
+		l.reading = nodes.Items
+	}
 	r := l.Read(root, planFields, "")
 	if r == nil {
 		return nil
@@ -72,9 +82,49 @@ func (l *linter) readDocument(root *syntax.Value) *Document {
 	doc.Cycles = readCycles(l.Reader, r)
 	doc.Input = l.readSchema(r.Get("input_schema"), doc.Defs)
 	doc.Output = l.readSchema(r.Get("output_schema"), doc.Defs)
+	doc.Returns = l.readReturns(doc, r)
 	l.readNodes(doc, r)
 	l.readEdges(doc, r)
+	if len(doc.ids) > 0 {
+		l.expand(doc)
+	}
 	return doc
+}
+
+// readReturns reads the short form of edges into $output.
+func (l *linter) readReturns(doc *Document, r *fields.Record) *syntax.Value {
+	v := r.Get("output")
+	if v == nil {
+		doc.Broken = doc.Broken || r.Has("output")
+		return nil
+	}
+	if v.Get("type") != nil && v.Get("properties") != nil && !r.Has("output_schema") {
+		l.Report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: "`output` says where the plan's output comes from, and this looks like its schema", Subject: fields.KeyOf(r.At, "output"),
+			Detail: "`output` maps output ports to expressions, such as `{total: \"${nodes.sum.total}\"}`.", Suggestion: "output_schema", Edits: l.Replace(fields.KeyOf(r.At, "output"), "output_schema"),
+		})
+		doc.Broken = true
+		return nil
+	}
+	return v
+}
+
+// nodesIn is the list of nodes of a plan, by any name.
+func nodesIn(root *syntax.Value) *syntax.Value {
+	if v := root.Get("nodes"); v != nil {
+		return v
+	}
+	for _, f := range planFields.Fields {
+		if f.Name != "nodes" {
+			continue
+		}
+		for _, name := range f.Elsewhere {
+			if v := root.Get(name); v != nil && v.Kind == syntax.List {
+				return v
+			}
+		}
+	}
+	return nil
 }
 
 func readAllow(rep *fields.Reader, v *syntax.Value) map[plan.EffectClass]bool {
@@ -125,7 +175,15 @@ func readCycles(rep *fields.Reader, doc *fields.Record) *cycles {
 
 func (l *linter) readNodes(doc *Document, r *fields.Record) {
 	doc.addNode(&Node{Kind: plan.KindInput, ID: plan.InputNode, Output: doc.Input, Sound: doc.Input != nil})
-	if list := r.Get("nodes"); list != nil {
+	list := r.Get("nodes")
+	if list == nil && slices.Contains(r.Meant, "nodes") {
+		list = nodesIn(doc.At) // so that all is said of them, too
+		doc.Broken = true
+	}
+	if list == nil || slices.Contains(r.Meant, "output") || r.Has("output") && doc.Returns == nil {
+		doc.doubt(plan.OutputNode)
+	}
+	if list != nil {
 		items := list.Items
 		if len(items) > MaxNodes {
 			l.Report(diag.Diagnostic{
@@ -157,7 +215,7 @@ func (l *linter) readNodes(doc *Document, r *fields.Record) {
 func (d *Document) addNode(n *Node) {
 	if _, taken := d.Index[n.ID]; !taken && n.ID != "" {
 		d.Index[n.ID] = len(d.Nodes)
-		if n.Kind == plan.KindCall {
+		if n.Kind == plan.KindCall && !n.Made {
 			d.ids = append(d.ids, n.ID)
 		}
 	}
@@ -198,13 +256,26 @@ func (l *linter) readEdges(doc *Document, r *fields.Record) {
 	}
 	doc.Edges = make([]*Edge, 0, len(items))
 	for _, item := range items {
-		if e := l.readEdge(item); e != nil {
-			doc.Edges = append(doc.Edges, e)
+		if len(doc.Edges) > MaxEdges {
+			break // lists of nodes stand for many
+		}
+		if edges := l.readEdge(doc, item); edges != nil {
+			doc.Edges = append(doc.Edges, edges...)
+			e := edges[0]
+			doc.Short = doc.Short || len(edges) > 1 || e.Form == FormMap || e.Form == FormArrow && e.Kind != plan.Data && e.Kind != plan.Control
 		} else {
 			doc.Broken = true
-			for _, id := range nodeNames.FindAllString(item.Text, -1) {
-				doc.doubt(id)
-			}
+			doc.doubtNamed(item)
 		}
+	}
+}
+
+// doubtNamed doubts the nodes that an entry of the list of edges may name.
+func (d *Document) doubtNamed(v *syntax.Value) {
+	for _, id := range nodeNames.FindAllString(v.Text, -1) {
+		d.doubt(id)
+	}
+	for _, f := range v.Fields {
+		d.doubtNamed(f.Value)
 	}
 }

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"chimera.ai/engine/catalog"
@@ -39,6 +40,9 @@ func (l *linter) readNode(v *syntax.Value, defs *defs) *Node {
 		}
 	}
 
+	if n.idAt == nil && slices.Contains(r.Meant, "id") {
+		n.ID = meantID(v) // so that what refers to it is found
+	}
 	l.readOperation(n, r)
 	if n.ModeAt = r.Get("mode"); n.ModeAt != nil {
 		n.Mode = plan.Mode(l.Word(n.ModeAt, "mode", fields.Modes))
@@ -68,6 +72,16 @@ func (l *linter) readNode(v *syntax.Value, defs *defs) *Node {
 	l.readOptional(n, r)
 	n.meant = r.Meant
 	return n
+}
+
+// meantID is the id of a node that names it otherwise.
+func meantID(v *syntax.Value) string {
+	for _, key := range []string{"name", "key"} {
+		if x := v.Get(key); x != nil && x.Kind == syntax.String && fields.NodeIDs.Re.MatchString(x.Text) {
+			return x.Text
+		}
+	}
+	return ""
 }
 
 // given reports whether a contract field of the node has a well-formed value.
@@ -125,7 +139,10 @@ func (l *linter) readOptional(n *Node, r *fields.Record) {
 	if n.FingerprintAt = r.Get("fingerprint"); r.Has("fingerprint") && !l.Name(n.FingerprintAt, "fingerprint", fields.Fingerprints) {
 		n.Sound, n.FingerprintAt = false, nil
 	}
-	n.With = r.Get("with")
+	if n.With = r.Get("with"); n.With == nil && r.Has("with") {
+		n.Sound = false
+	}
+	n.AfterAt, n.WhenAt, n.OtherwiseAt = r.Get("after"), r.Get("when"), r.Get("otherwise_of")
 	n.Description = l.Bounded(r.Get("description"), "description")
 	for _, s := range l.Texts(r.Get("resources"), "resources") {
 		n.Resources = append(n.Resources, l.Bounded(s, "resources"))
@@ -174,10 +191,37 @@ func readCommit(rep *fields.Reader, v *syntax.Value) *CommitPolicy {
 		c.Verify = &Verify{at: x, Node: vr.Get("node"), With: vr.Get("with"), Executed: vr.Get("executed"), Output: vr.Get("output")}
 	}
 	if x := r.Get("rollback"); x != nil {
-		c.Waived = catalog.ReadRollback(rep, x)
+		readRollback(rep, c, x)
 	}
 	c.refused = rep.Errors > errs
 	return c
+}
+
+// readRollback reads the node that undoes an effect, or the reason why nothing does.
+func readRollback(rep *fields.Reader, c *CommitPolicy, v *syntax.Value) {
+	r := rep.Read(v, rollbackFields, "")
+	node, with := r.Get("node"), r.Get("with")
+	switch {
+	case node == nil && !r.Has("node") && !r.Has("with"):
+		c.Waived = catalog.ReadRollback(rep, v)
+	case r.Has("none"):
+		rep.Report(diag.Diagnostic{
+			Code: diag.EffectRollback, Summary: "`rollback` names a node, or says why nothing can be undone, not both", Subject: fields.KeyOf(v, "none"), Edits: rep.Remove(v, "none"),
+		})
+	case node == nil && !r.Has("node"):
+		rep.Report(diag.Diagnostic{
+			Code: diag.PlanCompensation, Summary: "`rollback` does not say which node undoes the effect", Subject: fields.Head(v), Suggestion: "node: …",
+		})
+	case with == nil && !r.Has("with"):
+		rep.Report(diag.Diagnostic{
+			Code: diag.PlanCompensation, Summary: "`rollback` does not say what the undoing node takes", Subject: fields.Head(v), Suggestion: "with: {PORT: \"${output.…}\"}",
+			Detail: "`with` maps the ports of that node to expressions over `args`, `output` and `error` of the effect, and `input`.",
+		})
+	case node != nil && with != nil && with.Kind == syntax.Map && len(with.Fields) == 0:
+		rep.Report(diag.Diagnostic{Code: diag.PlanCompensation, Summary: "`with` of `rollback` is empty", Subject: with.Range(), Detail: "It says what the undoing node takes."})
+	case node != nil && with != nil:
+		c.Undo = &Undo{node, with}
+	}
 }
 
 func readApproval(rep *fields.Reader, c *CommitPolicy) {

@@ -84,13 +84,20 @@ func (l *linter) addVerifiers(doc *Document) {
 
 // unused is an id that no node has: the wanted one, or one like it.
 func (d *Document) unused(id string) string {
+	return unused(id, func(id string) bool { _, taken := d.Index[id]; return taken })
+}
+
+// unused is a name that is not taken: the wanted one, or one like it.
+func unused(name string, taken func(string) bool) string {
 	const most = 60 // a number follows
-	id = id[:min(len(id), most)]
-	for n, unique := 2, id; ; n++ {
-		if _, taken := d.Index[unique]; !taken {
+	if len(name) > most {
+		name = strings.ToValidUTF8(name[:most], "")
+	}
+	for n, unique := 2, name; ; n++ {
+		if !taken(unique) {
 			return unique
 		}
-		unique = id + strconv.Itoa(n)
+		unique = name + strconv.Itoa(n)
 	}
 }
 
@@ -231,6 +238,9 @@ func (l *linter) missing(n *Node) {
 		name := catalog.OperationName(n.Provider, n.Operation)
 		d.Suggestion, d.Edits = "template: "+name, l.Set(n.At, "template", name)
 	}
+	if n.ID == "" {
+		d.Summary = "the node has no " + strings.Join(absent, ", ")
+	}
 	l.Report(d)
 }
 
@@ -277,8 +287,15 @@ func (x *Catalog) UnknownOperation(rep *fields.Reader, n *Node, at diag.Range, k
 			Subject: providerAt, Node: n.ID, Suggestion: rep.Near(provider, x.providers),
 		}
 		d.Edits = rep.Replace(providerAt, d.Suggestion)
-		if len(x.providers) == 0 {
-			d.Detail += " The catalog is empty."
+		if !slices.ContainsFunc(x.providers, func(p string) bool { return p != catalog.EngineProvider }) {
+			d.Detail += " The catalog is empty. Give one."
+			if x.unknown[provider] {
+				return // it is said already
+			}
+			if x.unknown == nil {
+				x.unknown = map[string]bool{}
+			}
+			x.unknown[provider] = true
 		}
 		rep.Report(d)
 		return

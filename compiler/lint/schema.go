@@ -190,15 +190,30 @@ func (l *linter) readSchema(v *syntax.Value, d *defs) *Schema {
 	if l.Errors > errs {
 		return nil
 	}
-	value := v.Any()
-	c := &Schema{At: v, Uses: direct}
+	c, err := l.pooled(v.Any(), direct, d)
+	if err != nil {
+		l.Report(diag.Diagnostic{Code: diag.PlanLimits, Summary: err.Error(), Subject: fields.Head(v)})
+		return nil
+	}
+	c.At = v
+	return c
+}
+
+// pooled returns the schema for a decoded value that refers directly to some definitions. The
+// value is not changed.
+func (l *linter) pooled(value any, direct []string, d *defs) (*Schema, error) {
+	object, is := value.(map[string]any)
+	if !is {
+		direct = nil // true and false refer to nothing
+	}
+	c := &Schema{Uses: direct}
 	definitions := 0
 	var own string
 	if len(direct) > 0 {
 		if raw, err := plan.Canonical(value); err == nil {
 			own = string(raw)
 			if c.Schema = d.users[own]; c.Schema != nil {
-				return c
+				return c, nil
 			}
 		}
 		used := map[string]any{}
@@ -207,13 +222,14 @@ func (l *linter) readSchema(v *syntax.Value, d *defs) *Schema {
 				used[n] = d.ByName[n].Value
 			}
 		}
-		value.(map[string]any)["defs"] = used
+		object = maps.Clone(object)
+		object["defs"] = used
+		value = object
 		definitions = len(used)
 	}
 	s, err := l.pool.With(value, definitions)
 	if err != nil {
-		l.Report(diag.Diagnostic{Code: diag.PlanLimits, Summary: err.Error(), Subject: fields.Head(v)})
-		return nil
+		return nil, err
 	}
 	c.Schema = s
 	if own != "" {
@@ -222,5 +238,5 @@ func (l *linter) readSchema(v *syntax.Value, d *defs) *Schema {
 		}
 		d.users[own] = s
 	}
-	return c
+	return c, nil
 }

@@ -92,7 +92,7 @@ func (a *assembly) fixed(n *Node) (map[string]any, bool) {
 		if !f.Template.Constant() {
 			return nil, false
 		}
-		v[f.Port] = f.Template.Value
+		v[f.Port] = f.Template.Fixed()
 	}
 	if p := n.KeyPort(); p != "" {
 		v[p] = aKey

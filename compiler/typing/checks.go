@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"chimera.ai/engine/compiler/internal/proof"
+	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
@@ -48,7 +49,7 @@ func (check *checker) checkPredicate(v *syntax.Value, p *expr.Program, s scope, 
 	c := check.checkedPredicate(p, s)
 	strict := !lenient || c.strict
 	for _, x := range c.problems {
-		check.problem(embedded.Point(v, x.Offset), v.Range(), x, lenient, strict, node, edge)
+		check.problem(embedded.Point(v, x.Offset), v, x, lenient, strict, node, edge)
 	}
 	return c.source, len(c.problems) > 0 && strict
 }
@@ -81,7 +82,7 @@ func (check *checker) checkTemplate(v *syntax.Value, t *embedded.Template, s sco
 		if part.Kind == syntax.String {
 			at = embedded.Point(part, x.Offset)
 		}
-		check.problem(at, part.Range(), x.Problem, lenient, strict, node, edge)
+		check.problem(at, part, x.Problem, lenient, strict, node, edge)
 	}
 	return c.made, c.result, len(c.problems) == 0 || !strict
 }
@@ -120,7 +121,7 @@ func (check *checker) ready(t *embedded.Template) *expr.Template {
 
 // fixed returns the schema of the value of a constant template.
 func (check *checker) fixed(t *embedded.Template) *schemas.Schema {
-	return check.prover.Make("constant "+string(t.Raw), func() schemas.Keywords { return proof.Constant(t.Value) })
+	return check.prover.Make("constant "+string(t.Raw), func() schemas.Keywords { return proof.Constant(t.Fixed()) })
 }
 
 // kindCode is the code of a kind of problem.
@@ -146,10 +147,10 @@ func spoken(s string) string {
 
 // problem reports a finding of package expr, as a warning if the edge has `check:
 // runtime` (lenient) and the finding does not insist on a proof.
-func (check *checker) problem(at, whole diag.Range, p expr.Problem, lenient, strict bool, node, edge string) {
+func (check *checker) problem(at diag.Range, v *syntax.Value, p expr.Problem, lenient, strict bool, node, edge string) {
 	d := diag.Diagnostic{
-		Code: kindCode(p.Kind), Summary: "the expression is wrong for the types of its names", Detail: spoken(strings.TrimRight(p.Message, ".") + "."),
-		Subject: at, Context: whole, Node: node, Edge: edge, Suggestion: p.Hint,
+		Code: kindCode(p.Kind), Summary: "the expression is wrong for the types of its names", Detail: spoken(strings.TrimRight(lint.Authored(v, p.Message), ".") + "."),
+		Subject: at, Context: v.Range(), Node: node, Edge: edge, Suggestion: lint.Authored(v, p.Hint),
 	}
 	switch p.Kind {
 	case expr.MayFail:

@@ -97,7 +97,7 @@ func (check *checker) typeEstimate(doc *Document, n *Node) {
 	var problems []expr.Problem
 	n.estimate, problems = a.Check(check.typing(s))
 	for _, p := range problems {
-		check.problem(embedded.Point(n.Cost, p.Offset), n.Cost.Range(), p, false, true, n.ID, "")
+		check.problem(embedded.Point(n.Cost, p.Offset), n.Cost, p, false, true, n.ID, "")
 	}
 }
 
@@ -197,7 +197,7 @@ func (check *checker) readPrice(v *syntax.Value, c *catalog.Cost, in, out *pool.
 	}
 	_, problems := a.Check(check.typing(scope{args: args, output: output}))
 	for _, p := range problems {
-		check.problem(embedded.Point(v, p.Offset), v.Range(), p, false, true, id, "")
+		check.problem(embedded.Point(v, p.Offset), v, p, false, true, id, "")
 	}
 }
 

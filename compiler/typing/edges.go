@@ -3,7 +3,9 @@ package typing
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
@@ -81,7 +83,7 @@ func (check *checker) typeEdge(doc *Document, e *Edge) bool {
 	if !check.fits(doc, e, brought, target) {
 		return false
 	}
-	return e.Check != nil || check.fitsItems(to, e.ToPort, e.brings, "of "+fields.Quote(e.FromNode+"."+e.FromPort),
+	return e.Check != nil || check.fitsItems(to, e.ToPort, e.brings, "of "+e.Source(),
 		"the source, or let the run check it with `check: runtime`", diag.Diagnostic{Subject: e.ToRange(), Context: e.FromRange(), Edge: e.String()})
 }
 
@@ -89,6 +91,13 @@ func (check *checker) typeEdge(doc *Document, e *Edge) bool {
 // for warnings. Each takes a proof, together a fifth of the time for a plan with
 // thousands of them.
 const maxWarned = 2_000
+
+// kindWords are what other systems call kinds of failure.
+var kindWords = map[string]string{
+	"refused": string(contract.Rejected), "denied": string(contract.Rejected), "forbidden": string(contract.Rejected), "policy": string(contract.Rejected), "disapproved": string(contract.Rejected),
+	"timed_out": string(contract.Timeout), "deadline": string(contract.Timeout), "network": string(contract.Transport), "connection": string(contract.Transport),
+	"rate_limit": string(contract.Throttled), "ratelimit": string(contract.Throttled), "unauthorized": string(contract.Auth), "not_found": string(contract.ToolError), "error": string(contract.ToolError),
+}
 
 // kinds warns about kinds of failure in a condition that do not exist, or that the edge does not
 // bring. It reports whether the condition names no others.
@@ -109,6 +118,10 @@ func (check *checker) kinds(doc *Document, e *Edge) (none bool) {
 		d := diag.Diagnostic{
 			Code: diag.TypePredicate, Severity: diag.Warning, Summary: "no failure has the kind " + fields.Quote(name),
 			Detail: "The condition names it; where it names no other, the edge is never delivered.", Subject: e.When.Range(), Edge: e.String(), Suggestion: syntax.Nearest(name, all),
+		}
+		if d.Suggestion == "" {
+			d.Suggestion = kindWords[strings.ToLower(name)]
+			d.Detail += " " + lint.Listing("There are ", all)
 		}
 		if slices.Contains(all, name) {
 			if name != string(contract.OutcomeUnknown) || check.handled(doc, e.From) == check.failures() {
@@ -132,7 +145,11 @@ func (check *checker) never(e *Edge, before scope) {
 		if was == is || !e.Predicate.Reads(n.name) || containment.Nonempty(is) || !check.prover.Holds(is, schemas.False()) || check.prover.Holds(was, schemas.False()) {
 			continue
 		}
-		why := fmt.Sprintf("No %s that the schema allows makes it true, so the edge is never delivered. The schema is %s.", fields.Quote(n.name), describe(was))
+		name := lint.Authored(e.When, n.name)
+		why := fmt.Sprintf("No %s that the schema allows makes it true, so the edge is never delivered. The schema is %s.", fields.Quote(name), describe(was))
+		if e.Form == lint.FormWhen {
+			why = fmt.Sprintf("No %s that the schema allows makes it true, so the node never runs. The schema is %s.", fields.Quote(name), describe(was))
+		}
 		check.Report(diag.Diagnostic{
 			Code: diag.TypePredicate, Severity: diag.Warning, Summary: "the condition never holds", Detail: why,
 			Subject: e.When.Range(), Edge: e.String(),
@@ -174,7 +191,7 @@ func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Sche
 		Subject: e.ToRange(), Label: "takes " + brief(target), Edge: e.String(),
 		Related: []diag.Related{{Range: gives, Label: "gives " + brief(e.brings)}},
 	}
-	source, port := fields.Quote(e.FromNode+"."+e.FromPort), fields.Quote(e.ToNode+"."+e.ToPort)
+	source, port := e.Source(), fields.Quote(e.ToNode+"."+e.ToPort)
 	if e.Check != nil {
 		if !check.prover.Disjoint(e.brings, target) {
 			return true
@@ -198,7 +215,7 @@ func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Sche
 		check: check, source: e.brings, target: target, template: e.Template,
 		sourceName: e.FromNode + "." + e.FromPort, targetName: e.ToNode + "." + e.ToPort,
 		sourceOpen: e.Kind != plan.Error && from.Output.At != nil, targetOpen: to.Input.At != nil, root: to.Input.Decoded(),
-		inputOpen: true, scope: s,
+		inputOpen: true, scope: s, reference: e.Reference != "" && e.ToPort == plan.WholePort,
 		derive: func(in *schemas.Schema) *schemas.Schema { return check.taken(to, in, e.ToPort) },
 	}
 	witness := r.Witness
@@ -217,11 +234,17 @@ func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Sche
 		}
 		witness, d.Before = after, shown(before)
 		d.Summary = fmt.Sprintf("what the transform of %s gives does not fit %s", source, port)
+		if e.Form == lint.FormWith || e.Form == lint.FormOutput {
+			d.Summary = fmt.Sprintf("what the entry gives does not fit %s", port)
+		}
 		d.Detail = "A value of the source comes out as the counterexample. "
 	}
 	d.Detail += refusal(witness, target, port)
 	d.Witness = shown(witness)
 	p.suggest(&d, witness, e, from.Output.of(e.FromPort))
+	if e.FromPort == plan.ErrorPort && e.Transform == nil && check.prover.Holds(check.prover.Typed("string"), target) {
+		d.Suggestion, d.Edits = e.Option(check.Reader, "transform", "${error.message}")
+	}
 	check.Report(d)
 	return false
 }
@@ -229,9 +252,9 @@ func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Sche
 // unproved reports that it is neither proved nor refuted that the target of an edge
 // accepts every value.
 func (check *checker) unproved(e *Edge, d diag.Diagnostic, summary, detail string) {
-	d.Code, d.Summary, d.Suggestion = diag.TypeUnknown, summary, "check: runtime"
+	d.Code, d.Summary = diag.TypeUnknown, summary
 	d.Detail = detail + " `check: runtime` on the edge leaves it to the run."
-	d.Edits = check.Set(e.At, "check", "runtime")
+	d.Suggestion, d.Edits = e.Option(check.Reader, "check", "runtime")
 	check.Report(d)
 }
 
@@ -246,12 +269,16 @@ func (check *checker) typeCondition(e *Edge, value *schemas.Schema) bool {
 	if r.Verdict == containment.Proved || e.Check != nil && !check.prover.Disjoint(value, boolean) {
 		return true
 	}
-	source := fields.Quote(e.FromNode + "." + e.FromPort)
+	source := e.Source()
 	d := diag.Diagnostic{
 		Code: diag.TypePredicate, Summary: fmt.Sprintf("the value of %s is not always a boolean", source),
 		Detail:  "A conditional edge without `when` takes the value itself as its condition. Give a condition over `value`.",
 		Subject: e.FromRange(), Edge: e.String(), Node: e.FromNode,
-		Suggestion: "when: value == true", Edits: check.Set(e.At, "when", "value == true"),
+	}
+	d.Suggestion, d.Edits = e.Option(check.Reader, "when", "value == true")
+	if e.Form == lint.FormWhen {
+		d.Summary = fmt.Sprintf("%s is not always true or false", fields.Quote(e.Reference))
+		d.Detail = "A condition is true or false: compare the value with another."
 	}
 	switch {
 	case r.Verdict == containment.Unknown:

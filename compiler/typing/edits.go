@@ -43,6 +43,9 @@ type proposal struct {
 	// adapter reports that the target is the input of an adapter, which no
 	// transform can precede.
 	adapter bool
+	// reference reports that the value is all that a short form gives, with no place for a
+	// transform.
+	reference bool
 	// inputOpen reports that the schema of the plan's input is in the plan,
 	// which it always is.
 	inputOpen bool
@@ -187,7 +190,7 @@ func (p proposal) require(c schemas.Cause, part, want any) (edit, bool) {
 				return left
 			})
 		}}, true
-	case c.Instance == "" && !p.adapter:
+	case c.Instance == "" && !p.adapter && !p.reference:
 		return edit{text: fmt.Sprintf("transform: {%s: \"${value.?%s.orValue(…)}\"}", missing[0], missing[0])}, true
 	}
 	return edit{}, false

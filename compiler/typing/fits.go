@@ -6,7 +6,6 @@ import (
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/embedded"
-	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/schemas"
 )
@@ -17,8 +16,9 @@ func (check *checker) constantFits(n *Node, name string, t *embedded.Template, a
 	if s == nil {
 		return true
 	}
-	err := s.Validate(t.Value)
-	if list, ok := t.Value.([]any); err == nil && ok && n.splits(name) && n.most() >= 0 && len(list) > n.most() {
+	value := t.Fixed()
+	err := s.Validate(value)
+	if list, ok := value.([]any); err == nil && ok && n.splits(name) && n.most() >= 0 && len(list) > n.most() {
 		err = fmt.Errorf("it has %d elements, and for_each takes at most %d", len(list), n.most())
 	}
 	if err == nil {
@@ -26,7 +26,7 @@ func (check *checker) constantFits(n *Node, name string, t *embedded.Template, a
 	}
 	check.Report(diag.Diagnostic{
 		Code: diag.TypeNotContained, Summary: fmt.Sprintf("the constant does not fit the port %s of %s", fields.Quote(name), fields.Quote(n.ID)),
-		Detail: fields.Sentence(err.Error()), Subject: at, Node: n.ID, Edge: edge, Witness: excerpt.Bytes(string(t.Raw), 400),
+		Detail: fields.Sentence(err.Error()), Subject: at, Node: n.ID, Edge: edge, Witness: shown(value),
 	})
 	return false
 }
@@ -47,14 +47,20 @@ func (check *checker) fitsItems(n *Node, port string, list *schemas.Schema, whos
 	return false
 }
 
+// refused reports whether a schema refuses a value.
+func refused(v any, s *schemas.Schema) bool {
+	_, is := causeOf(v, s)
+	return is
+}
+
 // fitsWhole proves that the results of a template fit a schema. As for a transform,
 // a counterexample counts only if values are found that produce it.
 func (check *checker) fitsWhole(q *search, result *schemas.Schema, at diag.Range, name, node string) {
 	r := check.prover.Within(result, q.target)
 	if q.template.Constant() {
 		r = containment.Result{Verdict: containment.Proved}
-		if _, refused := causeOf(q.template.Value, q.target); refused {
-			r = containment.Result{Verdict: containment.Refuted, Witness: q.template.Value}
+		if v := q.template.Fixed(); refused(v, q.target) {
+			r = containment.Result{Verdict: containment.Refuted, Witness: v}
 		}
 	}
 	if r.Verdict == containment.Proved {

@@ -2,12 +2,14 @@ package typing
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 )
 
@@ -26,6 +28,9 @@ type condition struct {
 // by the run rule in the documentation of package compiler.
 type flow struct {
 	doc *Document
+	// opposites asks that a condition is known to be the opposite of another: its text is that
+	// of the other behind `!`.
+	opposites bool
 	// has reports whether every output of a node has a port.
 	has func(n *Node, port string) bool
 	*logic
@@ -57,9 +62,9 @@ const (
 	holding
 )
 
-func newFlow(doc *Document, has func(n *Node, port string) bool) *flow {
+func newFlow(doc *Document, has func(n *Node, port string) bool, opposites bool) *flow {
 	f := &flow{
-		doc: doc, has: has, logic: newLogic(len(doc.Nodes) + len(doc.Edges)),
+		doc: doc, has: has, opposites: opposites, logic: newLogic(len(doc.Nodes) + len(doc.Edges)),
 		runs: make([]formula, len(doc.Nodes)), delivers: map[int]formula{},
 		succeeded: map[int]formula{}, others: map[int]formula{}, facts: map[fact]formula{},
 	}
@@ -215,13 +220,51 @@ func (f *flow) failing(i int) formula {
 // holds says when the condition of an edge holds. Edges of a node with the same
 // condition on the same port share an atom.
 func (f *flow) holds(e *Edge) formula {
+	if f.opposites {
+		if other := f.doc.opposite(e); other != nil {
+			return f.not(f.holds(other))
+		}
+	}
 	key := fact{kind: holding, node: e.From, port: e.FromPort}
 	if e.When == nil {
 		return f.fact(key, "the value of "+e.FromNode+"."+e.FromPort, " is true", " is false")
 	}
 	key.when = e.When.Text
-	return f.fact(key, fields.Quote(e.When.Text)+" of "+e.String(), " holds", " does not hold")
+	what := fields.Quote(lint.Authored(e.When, e.When.Text)) + " of " + e.String()
+	if e.Form == lint.FormWhen {
+		what = "`when` of " + fields.Quote(e.ToNode)
+	}
+	return f.fact(key, what, " holds", " does not hold")
 }
+
+// opposite returns the conditional edge from the same port of which the condition of an edge is the
+// opposite, or nil.
+func (d *Document) opposite(e *Edge) *Edge {
+	if e.When == nil || e.Kind != plan.Conditional {
+		return nil
+	}
+	inner, ok := strings.CutPrefix(strings.TrimSpace(e.When.Text), "!")
+	if !ok {
+		return nil
+	}
+	siblings := d.Siblings[e.From]
+	for _, x := range siblings[:min(len(siblings), maxSiblings)] {
+		if x == e || x.Otherwise || x.FromPort != e.FromPort {
+			continue
+		}
+		text := "value"
+		if x.When != nil {
+			text = strings.TrimSpace(x.When.Text)
+		}
+		if inner == "("+text+")" || inner == text && simpleCondition.MatchString(text) {
+			return x
+		}
+	}
+	return nil
+}
+
+// simpleCondition matches a condition that `!` denies without parentheses.
+var simpleCondition = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
 
 // noneHolds says when no conditional edge of the node holds.
 func (f *flow) noneHolds(i int) formula {
@@ -321,8 +364,12 @@ func (check *checker) flows(doc *Document) {
 	if doc.Broken || doc.Order == nil {
 		return
 	}
-	f := newFlow(doc, check.has)
+	f := newFlow(doc, check.has, false)
 	check.unreachable(f)
+	check.needless(f)
+	if slices.ContainsFunc(doc.Edges, func(e *Edge) bool { return doc.opposite(e) != nil }) {
+		f = newFlow(doc, check.has, true)
+	}
 	check.certainOutput(f)
 }
 
@@ -353,20 +400,120 @@ func (check *checker) unreachable(f *flow) {
 	slices.Sort(first)
 	for _, i := range first {
 		n := doc.Nodes[i]
+		if n.Made {
+			e := doc.Edges[doc.Out[i][0]] // to the node for which it gathers
+			if doc.Nodes[e.To].Kind != plan.KindCall {
+				check.neverArrives(doc, i, e)
+				continue
+			}
+			i = e.To
+			n = doc.Nodes[i]
+		}
 		var edges []string
 		for _, at := range doc.In[i] {
-			edges = append(edges, doc.Edges[at].String())
+			if e := doc.Edges[at]; !e.Hidden {
+				edges = append(edges, e.String())
+			}
 		}
 		d := diag.Diagnostic{
 			Code: diag.PlanUnreachable, Summary: fmt.Sprintf("node %s can never run", fields.Quote(n.ID)),
 			Detail:  "No outcome of the nodes before it delivers all that it needs. " + lint.Listing("Its edges are ", edges),
 			Subject: n.Key, Node: n.ID,
 		}
+		if refs := doc.references(i); len(refs) > 1 {
+			d.Detail, d.Suggestion = exclusive(refs)
+		}
 		if len(behind[i]) > 0 {
 			d.Detail += " " + lint.Listing("Nor can what comes after it: ", behind[i])
 		}
 		check.Report(d)
 	}
+}
+
+// root is the reference because of which an edge may not be delivered: the first on the way back
+// whose own source runs for certain, or nil.
+func (f *flow) root(e *Edge) *Edge {
+	for range len(f.doc.Nodes) {
+		if f.runs[e.From] == always {
+			if e.Form == lint.FormWith && e.Reference != "" {
+				return e
+			}
+			return nil
+		}
+		var next *Edge
+		for _, at := range f.doc.In[e.From] {
+			if x := f.doc.Edges[at]; x.Required && !f.doc.Back[at] && f.delivered(at) != always {
+				next = x
+				break
+			}
+		}
+		if next == nil {
+			return nil
+		}
+		e = next
+	}
+	return nil
+}
+
+// exclusive explains references that no run has all of.
+func exclusive(refs []string) (detail, suggestion string) {
+	return lint.Listing("It reads ", refs) + " No run has all of them, and it waits for all. Where one of several is enough, write them as alternatives of one entry.",
+		"${" + strings.Join(refs, " ?? ") + "}"
+}
+
+// neverArrives reports an entry of `output` for which a node that can never run gathers. Of one
+// that is required, [checker.certainOutput] does.
+func (check *checker) neverArrives(doc *Document, gathering int, e *Edge) {
+	if e.Required {
+		return
+	}
+	d := diag.Diagnostic{
+		Code: diag.PlanUnreachable, Summary: fmt.Sprintf("%s can never arrive", fields.Quote("output."+e.ToPort)), Subject: e.Place(), Edge: e.String(),
+	}
+	d.Detail, d.Suggestion = exclusive(doc.gathered(gathering))
+	check.Report(d)
+}
+
+// gathered lists the references that a node gathers.
+func (d *Document) gathered(i int) (refs []string) {
+	for _, at := range d.In[i] {
+		refs = append(refs, d.Edges[at].Reference)
+	}
+	return refs
+}
+
+// needless warns about values that are never taken, since one before them always arrives.
+func (check *checker) needless(f *flow) {
+	if len(f.doc.Edges) > maxWarned {
+		return
+	}
+	for at, e := range f.doc.Edges {
+		if !e.Alternative || !e.Sound || f.delivered(at) != always {
+			continue
+		}
+		why := fmt.Sprintf("A failure of %s ends the run, unless an edge from its `$error` leads on. ", fields.Quote(e.FromNode))
+		if e.From == 0 {
+			why = "The input schema requires it. "
+		}
+		check.Report(diag.Diagnostic{
+			Code: diag.PlanUnreachable, Severity: diag.Warning, Summary: fmt.Sprintf("what stands behind %s is never taken, since that always arrives", fields.Quote(e.Reference)),
+			Detail: why + "`??` is for what may be skipped or absent.", Subject: e.Place(), Edge: e.String(), Node: e.ToNode,
+		})
+	}
+}
+
+// references lists what a node reads of others by references.
+func (d *Document) references(i int) (refs []string) {
+	for _, at := range d.In[i] {
+		if e := d.Edges[at]; e.Hidden {
+			refs = append(refs, d.gathered(e.From)...)
+		} else if e.Form == lint.FormWith && e.Reference != "" && e.Required {
+			refs = append(refs, e.Reference)
+		} else if e.Form == lint.FormWith {
+			return nil
+		}
+	}
+	return refs
 }
 
 // certainOutput checks that every run that does not fail has a complete output.
@@ -379,10 +526,23 @@ func (check *checker) certainOutput(f *flow) {
 			continue
 		}
 		what := fmt.Sprintf("the required edge %s may not be delivered", fields.Quote(e.String()))
-		check.uncertain(f, f.delivered(at), what, diag.Diagnostic{
-			Subject: e.Place(), Edge: e.String(), Suggestion: "required: false", Edits: check.Set(e.At, "required", false),
+		switch {
+		case e.Hidden:
+			what = fmt.Sprintf("what %s reads may not arrive", fields.Quote("output."+e.ToPort))
+		case e.Reference != "":
+			what = fmt.Sprintf("%s may not arrive", fields.Quote(e.Reference))
+		}
+		d := diag.Diagnostic{
+			Subject: e.Place(), Edge: e.String(),
 			Detail: "`$output` needs all its required edges in every run that succeeds.",
-		})
+		}
+		d.Suggestion, d.Edits = e.Option(check.Reader, "required", false)
+		if root := f.root(e); root != nil && root != e {
+			d.Suggestion, d.Edits = root.Option(check.Reader, "required", false)
+			d.Detail += fmt.Sprintf(" %s waits for `%s`, which may not arrive (line %d).", fields.Quote(root.ToNode), root.Reference, root.Place().Start.Line)
+			d.Related = append(d.Related, diag.Related{Range: root.Place(), Label: "may not arrive"})
+		}
+		check.uncertain(f, f.delivered(at), what, d)
 	}
 	for _, p := range doc.Needs(last) {
 		var first *Edge
@@ -400,9 +560,20 @@ func (check *checker) certainOutput(f *flow) {
 		}
 		check.uncertain(f, f.filled(last, p), fmt.Sprintf("the output port %s may be left without a value", fields.Quote(p)), diag.Diagnostic{
 			Subject: first.Place(), Context: doc.output.requirement(p), Edge: first.String(),
-			Detail: "The plan's output schema requires it, so every run that succeeds must fill it.",
+			Detail: "The plan's output schema requires it, so every run that succeeds must fill it.", Suggestion: alternatives(first),
 		})
 	}
+}
+
+// alternatives is the entry that an edge stands for with another alternative, or "".
+func alternatives(e *Edge) string {
+	if e.Form != lint.FormOutput || e.At.Kind != syntax.String {
+		return ""
+	}
+	if rest, ok := strings.CutSuffix(e.At.Text, "}"); ok && strings.HasPrefix(rest, "${") && strings.Count(rest, "${") == 1 {
+		return rest + " ?? …}"
+	}
+	return ""
 }
 
 // uncertain reports a goal that does not hold in every run whose failures are
@@ -425,7 +596,11 @@ func (check *checker) uncertain(f *flow, goal formula, what string, d diag.Diagn
 		if len(facts) > 0 {
 			d.Detail += " It is missing when " + facts[0] + "."
 		}
-		d.Detail += " Add an alternative edge with `required: false` for that case."
+		if d.Suggestion != "" && strings.HasPrefix(d.Suggestion, "${") {
+			d.Detail += " Say what to take then, or leave the port out of `required` of the output schema."
+		} else {
+			d.Detail += " Add an alternative edge with `required: false` for that case."
+		}
 	}
 	check.Report(d)
 }

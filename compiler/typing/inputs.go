@@ -114,7 +114,11 @@ func (check *checker) certainSource(doc *Document, e *Edge) {
 	d := diag.Diagnostic{
 		Code: diag.TypeMissingInput, Summary: fmt.Sprintf("the edge is required, and %s may be absent", fields.Quote(e.FromNode+"."+e.FromPort)),
 		Detail:  fmt.Sprintf("The output schema of %s does not require %s. Require it there, take the whole output from `$` with a transform such as `${value.?%s}`, or let the edge be skipped.", fields.Quote(from.ID), fields.Quote(e.FromPort), e.FromPort),
-		Subject: e.FromRange(), Node: e.ToNode, Edge: e.String(), Suggestion: "required: false", Edits: check.Set(e.At, "required", false),
+		Subject: e.FromRange(), Node: e.ToNode, Edge: e.String(),
+	}
+	d.Suggestion, d.Edits = e.Option(check.Reader, "required", false)
+	if e.Reference != "" {
+		d.Detail = fmt.Sprintf("The output schema of %s does not require %s, so `%s` may be absent. Say what to take then, or require it there.", fields.Quote(from.ID), fields.Quote(e.FromPort), e.Reference)
 	}
 	if e.RequiredAt.IsValid() {
 		d.Subject, d.Context = e.RequiredAt, e.FromRange()

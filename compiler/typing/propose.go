@@ -29,14 +29,14 @@ func (p proposal) suggest(d *diag.Diagnostic, v any, e *Edge, schema *syntax.Val
 	edits, proved := p.edits(v)
 	d.Suggestion = joined(edits)
 	if len(edits) == 1 && edits[0].transform != "" {
-		d.Edits = p.check.Set(e.At, "transform", edits[0].transform)
+		d.Suggestion, d.Edits = e.Option(p.check.Reader, "transform", edits[0].transform)
 		if proved {
 			d.Applicability = diag.Certain
 		}
 	}
 	switch {
 	case d.Suggestion == "check: runtime":
-		d.Edits = p.check.Set(e.At, "check", "runtime")
+		d.Suggestion, d.Edits = e.Option(p.check.Reader, "check", "runtime")
 	case len(edits) == 1 && edits[0].value != nil:
 		keyword, _, _ := strings.Cut(edits[0].keyword, ":")
 		d.Edits = p.check.Set(schema, keyword, edits[0].value)

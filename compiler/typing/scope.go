@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/plan"
@@ -75,29 +76,10 @@ func (check *checker) narrow(p *expr.Program, s scope, holds bool) scope {
 	return n
 }
 
-// errorSchema is the schema of a contract.ErrorPayload of one of the given kinds, which
-// every error edge brings.
-func errorSchema(kinds []contract.Kind) any {
-	var words []any
-	for _, k := range kinds {
-		words = append(words, string(k))
-	}
-	text := map[string]any{"type": "string"}
-	return map[string]any{
-		"type": "object",
-		"properties": map[string]any{
-			"kind": map[string]any{"type": "string", "enum": words}, "message": text, "node": text,
-			"attempts": map[string]any{"type": "integer"}, "details": true,
-		},
-		"required":             []any{"kind", "message", "node", "attempts", "details"},
-		"additionalProperties": false,
-	}
-}
-
 // failures returns the compiled schema of error payloads.
 func (check *checker) failures() *schemas.Schema {
 	if check.everyFailure == nil {
-		check.everyFailure = cmp.Or(check.pool.Compiled(errorSchema(contract.Kinds())), check.prover.Whole)
+		check.everyFailure = cmp.Or(check.pool.Compiled(lint.ErrorSchema(contract.Kinds())), check.prover.Whole)
 	}
 	return check.everyFailure
 }
@@ -110,7 +92,7 @@ func (check *checker) handled(doc *Document, i int) *schemas.Schema {
 	}
 	if check.knownFailure == nil {
 		kinds := slices.DeleteFunc(contract.Kinds(), func(k contract.Kind) bool { return k == contract.OutcomeUnknown })
-		check.knownFailure = cmp.Or(check.pool.Compiled(errorSchema(kinds)), check.prover.Whole)
+		check.knownFailure = cmp.Or(check.pool.Compiled(lint.ErrorSchema(kinds)), check.prover.Whole)
 	}
 	return check.knownFailure
 }

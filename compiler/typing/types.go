@@ -2,6 +2,7 @@ package typing
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -210,6 +211,13 @@ func (check *checker) typeSchema(doc *Document, n *Node, c *Schema) {
 	}
 	if _, err := c.Compile(); err != nil {
 		n.sound, c.Faulty = false, true
+		if c.At == nil && n.Followed {
+			check.Report(diag.Diagnostic{
+				Code: diag.TypeSchema, Summary: fmt.Sprintf("the schema that follows for %s cannot be used", fields.Quote(n.ID)),
+				Detail: fields.Sentence(err.Error()) + " Declare a simpler one.", Subject: n.Key, Node: n.ID,
+			})
+			return
+		}
 		if c.At == nil {
 			lint.BadTemplate(check.Reader, n.Node, n.Template, err)
 			return

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"chimera.ai/engine/diag"
@@ -72,6 +73,14 @@ type Template struct {
 	Converted bool
 }
 
+// Fixed is the value of a constant template: what stands in the document, with its escapes undone.
+func (t *Template) Fixed() any {
+	if v, err := t.Eval(nil); err == nil {
+		return v
+	}
+	return t.Value
+}
+
 // Source is the text of an expression, and what it may read.
 type Source struct {
 	Text  string
@@ -127,8 +136,9 @@ func (u *Expressions) Predicate(v *syntax.Value, scope expr.Scope, node, edge st
 // Refuse reports what is wrong with the expression v; meant is what to write in its
 // place, which compiles, or "".
 func (u *Expressions) Refuse(at diag.Range, v *syntax.Value, bad expr.Error, scope expr.Scope, meant, node, edge string) {
-	detail := fields.Sentence(bad.Message)
-	edits, how := u.Replace(v.Range(), meant), diag.Certain
+	detail := fields.Sentence(v.Authored(bad.Message, expr.InMessage))
+	meant = v.Authored(meant, expr.InMessage)
+	edits, how := u.replace(v, meant), diag.Certain
 	if meant == "" && bad.Unknown != "" {
 		meant = u.nearReference(bad, scope)
 		edits, how = u.Replace(at, meant), diag.Maybe
@@ -137,12 +147,28 @@ func (u *Expressions) Refuse(at diag.Range, v *syntax.Value, bad expr.Error, sco
 	case bad.Call:
 		detail += " docs/expressions.md, Functions, lists all that there are."
 	case bad.Unknown != "" && u.elsewhere(bad.Unknown):
-		detail += " An expression reads no other node: what it needs of one comes by an edge."
+		if scope == expr.With {
+			detail += " Another node is read as `nodes.ID.PORT`."
+		} else {
+			detail += " The expressions of an edge read no other node: what they need of one comes by an edge."
+		}
 	}
 	u.Report(diag.Diagnostic{
 		Code: diag.TypeExpr, Summary: "the expression does not compile", Detail: detail,
 		Subject: at, Context: v.Range(), Node: node, Edge: edge, Suggestion: meant, Edits: edits, Applicability: how,
 	})
+}
+
+// replace returns the edit that puts a text in the place of a string, if that stands in the file.
+// A text in quotes is one that takes its quotes along.
+func (u *Expressions) replace(v *syntax.Value, text string) []diag.Edit {
+	if !v.Whole() {
+		return nil
+	}
+	if s, err := strconv.Unquote(text); err == nil && strings.HasPrefix(text, `"`) {
+		text = s
+	}
+	return u.Replace(v.Origin().Range(), text)
 }
 
 // nearReference returns the name or function that was most probably meant, or "".
@@ -202,10 +228,16 @@ func Point(v *syntax.Value, offset int) diag.Range {
 // Quoted refuses a comment directly after an unquoted expression: YAML ends the
 // expression there, which its author may not have meant.
 func (u *Expressions) Quoted(v *syntax.Value, node, edge string) bool {
+	return Quoted(u.Reader, v, node, edge)
+}
+
+// Quoted refuses a comment directly after an unquoted expression.
+func Quoted(rep *fields.Reader, v *syntax.Value, node, edge string) bool {
+	v = v.Origin()
 	if v.Kind != syntax.String || !v.Plain() || !v.Commented() {
 		return true
 	}
-	u.Report(diag.Diagnostic{
+	rep.Report(diag.Diagnostic{
 		Code: diag.PlanSyntax, Summary: "a comment right after an unquoted expression: quote this",
 		Detail:  "A `#` behind a blank starts a comment, so the expression ends before it. Quote the expression, and put the comment on a line of its own.",
 		Subject: v.Range(), Node: node, Edge: edge, Suggestion: "'" + strings.ReplaceAll(v.Text, "'", "''") + "'",

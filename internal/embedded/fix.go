@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,13 +24,23 @@ func Fix(text string, fits func(string) bool) string {
 	if inner == "" || len(inner) > 1000 {
 		return ""
 	}
-	for _, candidate := range []string{inner, operators(inner)} {
+	choice := inner
+	if m := ternary.FindStringSubmatch(inner); m != nil && comparison.MatchString(m[2]) {
+		choice = m[2] + " ? " + m[1] + " : " + m[3]
+	}
+	for _, candidate := range []string{inner, operators(inner), operators(choice)} {
 		if candidate != text && fits(candidate) {
 			return candidate
 		}
 	}
 	return ""
 }
+
+// ternary matches a choice in the syntax of Python.
+var ternary = regexp.MustCompile(`^(.+?)\s+if\s+(.+?)\s+else\s+(.+)$`)
+
+// comparison matches what only a condition has.
+var comparison = regexp.MustCompile(`[<>=!(]|\b(?:not|and|or|in)\b`)
 
 // operators replaces the operators of other languages by those of CEL, outside of
 // strings.
@@ -117,11 +128,26 @@ func (u *Expressions) lookalike(v *syntax.Value, scope expr.Scope, node, edge st
 			ConstantText(v.Text[at[0]:at[1]])),
 		Subject: v.Sub(at[0], at[1]), Context: v.Range(), Node: node, Edge: edge,
 	}
-	if len(meant) <= 200 {
-		d.Suggestion = fmt.Sprintf("%q", meant)
-		d.Edits = u.Replace(v.Range(), meant)
+	if written := v.Authored(meant, inExpressions); v.Whole() && len(written) <= 200 {
+		d.Suggestion = fmt.Sprintf("%q", written)
+		d.Edits = u.replace(v, written)
 	}
 	u.Report(d)
+}
+
+// inExpressions returns the string of a template with other texts for names that its expressions
+// read.
+func inExpressions(text string, names map[string]string) string {
+	segments, _ := expr.Segments(text)
+	var b strings.Builder
+	done := 0
+	for _, s := range segments {
+		if s.Expression {
+			b.WriteString(text[done:s.Start] + expr.Replaced(text[s.Start:s.End], names))
+			done = s.End
+		}
+	}
+	return b.String() + text[done:]
 }
 
 // Lookalikes returns the ranges of a template's string that have the form of an

@@ -3,6 +3,7 @@ package fields
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -82,6 +83,35 @@ func (rep *Reader) Set(m *syntax.Value, field string, v any) []diag.Edit {
 	return []diag.Edit{{Range: diag.Range{File: rep.Src.Name, Start: at, End: at}, Replacement: insert}}
 }
 
+// Rewrite returns the edit that puts a map of two fields in the place of what stands at a range.
+func (rep *Reader) Rewrite(at diag.Range, key string, v any, other string, w any) []diag.Edit {
+	if old, ok := rep.at(at); !ok || strings.Contains(old, "\n") {
+		return nil
+	}
+	text := func(v any) string {
+		if s, is := v.(string); is && !name.MatchString(s) {
+			return quoted(s)
+		}
+		return rep.literal(v)
+	}
+	return []diag.Edit{{Range: at, Replacement: "{" + rep.literal(key) + ": " + text(v) + ", " + rep.literal(other) + ": " + text(w) + "}"}}
+}
+
+// Arrow returns the edit that puts an edge in the place of a map: its ends, and a condition if
+// that is not "".
+func (rep *Reader) Arrow(at diag.Range, ends, when string) []diag.Edit {
+	if _, ok := rep.at(at); !ok {
+		return nil
+	}
+	text := quoted(ends)
+	if when != "" {
+		text = "{" + rep.literal("edge") + ": " + text + ", " + rep.literal("when") + ": " + quoted(when) + "}"
+	} else if !rep.json() && plainLine.MatchString(ends) {
+		text = ends
+	}
+	return []diag.Edit{{Range: at, Replacement: text}}
+}
+
 // Remove returns the edit that takes a field out of a map, or nil if that is not
 // simple.
 func (rep *Reader) Remove(m *syntax.Value, field string) []diag.Edit {
@@ -126,14 +156,35 @@ func (rep *Reader) literal(v any) string {
 func (rep *Reader) json() bool { return bytes.HasPrefix(bytes.TrimSpace(rep.Src.Text), []byte("{")) }
 
 // quoted formats a value as JSON.
-func quoted(v any) string {
+func quoted(v any) string { return Quoted(v) }
+
+// Quoted formats a value as JSON that YAML reads alike: what YAML does not take in a file is
+// escaped.
+func Quoted(v any) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		return ""
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	text := strings.TrimSuffix(b.String(), "\n")
+	if strings.IndexFunc(text, unprintable) < 0 {
+		return text
+	}
+	var out strings.Builder
+	for _, c := range text {
+		if unprintable(c) {
+			fmt.Fprintf(&out, "\\u%04x", c)
+		} else {
+			out.WriteRune(c)
+		}
+	}
+	return out.String()
+}
+
+// unprintable reports whether a character may not stand in a file of YAML as it is.
+func unprintable(c rune) bool {
+	return c >= 0x7f && c < 0xa0 || c == 0x2028 || c == 0x2029 || c == 0xfeff || c == 0xfffe || c == 0xffff
 }
 
 // applicability is how far the edits of a finding may be trusted: no further than

@@ -31,6 +31,8 @@ type Reader struct {
 	said map[finding]bool
 	// Errors counts the errors, listed or not.
 	Errors int
+	// Foreign says what is meant by a field that a table does not have, or is nil.
+	Foreign func(t *Table, at *syntax.Value, key, val *syntax.Value) (Meaning, bool)
 	// Full reports that no more findings are listed.
 	Full bool
 	// nearLeft is the work left for suggestions.

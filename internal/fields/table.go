@@ -68,13 +68,30 @@ type Field struct {
 	Required bool
 	// Say completes the sentence "`name` is …" in messages and schemas.
 	Say string
-	// Elsewhere are names that such a field has in other notations, in lower case.
-	Elsewhere []string
+	// Elsewhere are names that such a field has in other notations, in lower case; Surely are
+	// those of them that mean nothing else.
+	Elsewhere, Surely []string
+	// Usual returns what the field probably is where it is missing from a map, and whether that
+	// is certain; it may be nil.
+	Usual func(at *syntax.Value) (value string, sure bool)
 }
 
 // Called returns the field with names that it has in other notations, in lower case.
 func (f Field) Called(elsewhere ...string) Field {
 	f.Elsewhere = elsewhere
+	return f
+}
+
+// SurelyCalled returns the field with names of other notations that mean nothing else, in lower
+// case.
+func (f Field) SurelyCalled(elsewhere ...string) Field {
+	f.Elsewhere, f.Surely = append(slices.Clone(elsewhere), f.Elsewhere...), elsewhere
+	return f
+}
+
+// Usually returns the field with what it probably is where it is missing.
+func (f Field) Usually(usual func(at *syntax.Value) (value string, sure bool)) Field {
+	f.Usual = usual
 	return f
 }
 
@@ -165,7 +182,7 @@ func (rep *Reader) Read(v *syntax.Value, t *Table, id string) *Record {
 		seen[at] = true
 		f := &t.Fields[at]
 		if FormOf(val.Kind)&f.Form == 0 {
-			rep.wrongForm(f, key, val)
+			rep.wrongForm(r, f, key, val)
 			r.Complete = r.Complete && !f.Required
 			continue
 		}
@@ -184,12 +201,33 @@ func (rep *Reader) Read(v *syntax.Value, t *Table, id string) *Record {
 		if f.Say != "" {
 			detail = fmt.Sprintf("`%s` is %s.", f.Name, f.Say)
 		}
-		rep.Report(diag.Diagnostic{
+		d := diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: fmt.Sprintf("%s has no `%s`", what, f.Name),
 			Detail: detail, Subject: Head(v),
-		})
+		}
+		if f.Usual != nil {
+			if value, sure := f.Usual(v); value != "" {
+				d.Suggestion, d.Edits = f.Name+": "+Inline(value), rep.Set(v, f.Name, value)
+				if sure {
+					d.Applicability = diag.Certain
+				}
+			}
+		}
+		rep.Report(d)
 	}
 	return r
+}
+
+// Meaning is what is meant by a field that a table does not have.
+type Meaning struct {
+	// Field is the field that is meant, or "".
+	Field string
+	// Suggestion is what to write, and Detail why, or "".
+	Suggestion, Detail string
+	// Text takes the place of the field and its value, if it is not "". Certain reports that
+	// this is what is meant.
+	Text    string
+	Certain bool
 }
 
 // unknownField reports a field that the table of r does not have, and gives the one
@@ -201,8 +239,14 @@ func (rep *Reader) unknownField(r *Record, key, val *syntax.Value, what string) 
 		Detail:  "The fields here are: " + strings.Join(t.names(), ", ") + ".",
 		Subject: key.Range(), Suggestion: rep.Near(key.Text, t.names()),
 	}
-	if d.Suggestion == "" {
-		d.Suggestion = t.elsewhere(key.Text, FormOf(val.Kind))
+	other := t.elsewhere(key.Text, FormOf(val.Kind))
+	if other != "" {
+		d.Suggestion = other
+	}
+	if rep.Foreign != nil {
+		if m, ok := rep.Foreign(t, r.At, key, val); ok {
+			return rep.foreign(d, m, key, val)
+		}
 	}
 	meant := d.Suggestion
 	for _, inner := range t.Nested {
@@ -213,12 +257,29 @@ func (rep *Reader) unknownField(r *Record, key, val *syntax.Value, what string) 
 	}
 	if meant != "" && r.At.Get(meant) == nil && !slices.Contains(r.Meant, meant) {
 		d.Edits = rep.Replace(key.Range(), meant)
-		if t.onlySlip(key.Text, meant, FormOf(val.Kind)) {
+		if t.surely(key.Text, meant) || t.onlySlip(key.Text, meant, FormOf(val.Kind)) {
 			d.Applicability = diag.Certain
 		}
 	}
 	rep.Report(d)
 	return meant
+}
+
+// foreign reports a field that means something else here.
+func (rep *Reader) foreign(d diag.Diagnostic, m Meaning, key, val *syntax.Value) string {
+	d.Suggestion, d.Applicability = m.Suggestion, ""
+	if m.Detail != "" {
+		d.Detail = m.Detail
+	}
+	at := diag.Range{File: key.Range().File, Start: key.Range().Start, End: val.Range().End}
+	if old, ok := rep.at(at); ok && m.Text != "" && !strings.Contains(old, "\n") && !rep.json() {
+		d.Edits = []diag.Edit{{Range: at, Replacement: m.Text}}
+		if m.Certain {
+			d.Applicability = diag.Certain
+		}
+	}
+	rep.Report(d)
+	return m.Field
 }
 
 // elsewhere returns the field that has a name in other notations, and takes a value of the
@@ -231,6 +292,12 @@ func (t *Table) elsewhere(name string, given Form) string {
 		}
 	}
 	return ""
+}
+
+// surely reports whether a name of other notations means a field and nothing else.
+func (t *Table) surely(name, meant string) bool {
+	at := slices.IndexFunc(t.Fields, func(f Field) bool { return f.Name == meant })
+	return at >= 0 && slices.Contains(t.Fields[at].Surely, strings.ToLower(name))
 }
 
 // onlySlip reports whether name is a slip of meant, of no other field, and has a
@@ -246,7 +313,7 @@ func onlySlip(word, meant string, set []string) bool {
 	return syntax.Slip(word, meant) && syntax.Nearest(word, others) == ""
 }
 
-func (rep *Reader) wrongForm(f *Field, key, val *syntax.Value) {
+func (rep *Reader) wrongForm(r *Record, f *Field, key, val *syntax.Value) {
 	d := diag.Diagnostic{
 		Code: diag.PlanSchema, Summary: fmt.Sprintf("`%s` is %s, not %s", f.Name, f.Form, KindOf(val)),
 		Subject: val.Range(), Context: key.Range(),
@@ -282,6 +349,12 @@ func (rep *Reader) wrongForm(f *Field, key, val *syntax.Value) {
 		}
 	}
 	d.Applicability = diag.Certain
+	if rep.Foreign != nil && len(d.Edits) == 0 {
+		if m, ok := rep.Foreign(r.Table, r.At, key, val); ok {
+			rep.foreign(d, m, key, val)
+			return
+		}
+	}
 	rep.Report(d)
 }
 

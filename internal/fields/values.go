@@ -115,7 +115,7 @@ var (
 
 // fix returns a valid name that differs only in wrong characters, or "".
 func (g Grammar) fix(name string) string {
-	for _, other := range []string{strings.ToLower(name), strings.ToUpper(name), strings.Join(strings.Fields(name), "-")} {
+	for _, other := range []string{strings.ToLower(name), strings.ToUpper(name), strings.Join(strings.Fields(name), "-"), strings.ToLower(strings.Join(strings.Fields(name), "-")), strings.NewReplacer(".", "_", " ", "_").Replace(name)} {
 		if other != name && g.Re.MatchString(other) {
 			return other
 		}
