@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -12,6 +13,7 @@ import (
 
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/compiler/plangen"
+	"chimera.ai/engine/diag"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/process"
 )
@@ -38,6 +40,7 @@ const (
 	barNodes  = 10_000
 	barTime   = 1000
 	barMemory = 512
+	barShort  = 1.10
 )
 
 // compileTimes prints how long plans of several sizes take to compile, and the
@@ -81,6 +84,31 @@ func compileTimes(rounds int) error {
 				ms.row("%8.1f"), busy.row("%8.1f"), memory.row("%6.0f"), each, growth)
 		}
 	}
+	return notations(self, rounds)
+}
+
+// notations prints how long the same plans take in their short notation, in turns with the
+// notation that they have.
+func notations(self string, rounds int) error {
+	fmt.Printf("The short notation ÷ the one above, %d nodes (bar %.2f)\n", barNodes, barShort)
+	for _, c := range compiled {
+		var ms [2]figures
+		for range rounds {
+			for i, form := range []string{"", ":short"} {
+				said, _, _, err := child(self, fmt.Sprintf("%s:%d%s", c.name, barNodes, form))
+				if err != nil {
+					return fmt.Errorf("compile %s of %d nodes%s: %w", c.name, barNodes, form, err)
+				}
+				var took float64
+				var edges int
+				if _, err := fmt.Sscan(said, &took, &edges); err != nil {
+					return fmt.Errorf("compile %s of %d nodes%s: %w", c.name, barNodes, form, err)
+				}
+				ms[i] = append(ms[i], took)
+			}
+		}
+		fmt.Printf("%-44s ms %s   short ms %s   ratio %4.2f\n", c.name, ms[0].row("%8.1f"), ms[1].row("%8.1f"), ms[1].median()/ms[0].median())
+	}
 	return nil
 }
 
@@ -107,10 +135,11 @@ func child(self, which string) (said string, used, worked float64, err error) {
 	return string(out), used, worked, nil
 }
 
-// compileOne compiles one plan, "NAME:NODES", and prints the milliseconds that it
-// took and the plan's edges.
+// compileOne compiles one plan, "NAME:NODES" or "NAME:NODES:short", and prints the milliseconds
+// that it took and the plan's edges.
 func compileOne(which string) error {
 	name, size, _ := strings.Cut(which, ":")
+	size, form, _ := strings.Cut(size, ":")
 	n, err := strconv.Atoi(size)
 	if err != nil {
 		return err
@@ -124,6 +153,13 @@ func compileOne(which string) error {
 			continue
 		}
 		text := c.make(n)
+		if form == "short" {
+			var ds diag.Diagnostics
+			if text, ds, err = compiler.Shorten(compiler.Source{Name: "bench.yaml", Text: text}, catalog, nil); err != nil || text == nil {
+				return errors.Join(err, fmt.Errorf("the plan has no short notation: %v", ds))
+			}
+			runtime.GC()
+		}
 		begin := time.Now()
 		p, ds := compiler.Compile(compiler.Source{Name: "bench.yaml", Text: text}, catalog, nil)
 		took := time.Since(begin)

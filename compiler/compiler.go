@@ -9,6 +9,7 @@ import (
 	"chimera.ai/engine/compiler/internal/proof"
 	"chimera.ai/engine/compiler/judge"
 	"chimera.ai/engine/compiler/lint"
+	"chimera.ai/engine/compiler/notation"
 	"chimera.ai/engine/compiler/typing"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
@@ -52,6 +53,18 @@ func compileBy(src Source, cat *catalog.Catalog, pol *policy.Bundle, passes []pa
 		}
 	}
 	return c
+}
+
+// Expand returns the plan in its long notation, which compiles to the same plan: every edge a map
+// of its six fields, every schema where it is. The text is nil if src cannot be read as a plan,
+// and the diagnostics say why; a plan that does not compile may well have a long notation.
+func Expand(src Source, cat *catalog.Catalog, pol *policy.Bundle) ([]byte, diag.Diagnostics, error) {
+	return notation.Expand(src, cat, compileBy(src, cat, pol, passes).follow)
+}
+
+// Shorten returns the plan in its short notation, which compiles to the same plan: see [Expand].
+func Shorten(src Source, cat *catalog.Catalog, pol *policy.Bundle) ([]byte, diag.Diagnostics, error) {
+	return notation.Shorten(src, cat, compileBy(src, cat, pol, passes).follow)
 }
 
 // compilation is one compilation: its arguments, and the value that each pass made

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/compiler/plangen"
 	"chimera.ai/engine/diag"
@@ -108,6 +109,29 @@ func FuzzCompile(f *testing.F) {
 			other, ds := Compile(rewritten(t, text), cat, nil)
 			require.NotNil(t, other, "%q, written as JSON: %s", text, show(ds))
 			require.Equal(t, encode(t, p), encode(t, other), "%q", text)
+		}
+	})
+}
+
+// A plan that can be read means the same in every notation.
+func FuzzNotation(f *testing.F) {
+	for _, s := range seeds(f) {
+		f.Add(s)
+	}
+	cat := testCatalog(f)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		src := Source{Name: "fuzz.yaml", Text: text}
+		want, _ := Check(src, cat, nil)
+		for name, notation := range map[string]func(Source, *catalog.Catalog, *policy.Bundle) ([]byte, diag.Diagnostics, error){"long": Expand, "short": Shorten} {
+			other, ds, err := notation(src, cat, nil)
+			require.NoError(t, err, "%s of %q", name, text)
+			require.Equal(t, ds.HasErrors(), other == nil, "%s of %q", name, text)
+			if want == nil {
+				continue
+			}
+			got, ds := Check(Source{Name: "fuzz.yaml", Text: other}, cat, nil)
+			require.NotNil(t, got, "%s of %q: %q %s", name, text, other, show(ds))
+			require.Equal(t, encode(t, want), encode(t, got), "%s of %q: %q", name, text, other)
 		}
 	})
 }

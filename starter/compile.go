@@ -27,7 +27,12 @@ type verdict struct {
 func compileCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
 	policyFile := fs.String("policy", "", "`FILE` with the operator's policy bundle; several, separated by commas, make one")
+	expand := fs.Bool("expand", false, "print the plan in its long notation")
+	shorten := fs.Bool("shorten", false, "print the plan in its short notation")
 	return func(ctx context.Context, operands []string) error {
+		if *expand || *shorten {
+			return p.rewrite(operands, *catalogFile, *policyFile, *expand, *shorten)
+		}
 		if countOf(operands, "-") > 1 {
 			return misuse("standard input can be read once")
 		}
@@ -87,6 +92,60 @@ func compileCommand(p *Program, fs *flag.FlagSet) action {
 		}
 		return err
 	}
+}
+
+// rewrite prints a plan in its other notation.
+func (p *Program) rewrite(operands []string, catalogFile, policyFile string, expand, shorten bool) error {
+	switch {
+	case expand && shorten:
+		return misuse("--expand and --shorten exclude each other")
+	case len(operands) > 1:
+		return misuse("--expand and --shorten take one plan")
+	}
+	env, err := p.environment(catalogFile, policyFile)
+	if err != nil {
+		return err
+	}
+	src, err := p.read(operands[0])
+	if err != nil {
+		return err
+	}
+	if env.findings.HasErrors() {
+		if p.json() {
+			err = p.document(rewritten{Diagnostics: env.findings})
+		} else {
+			p.showFindings(env)
+		}
+		if err == nil {
+			err = &failure{code: exitNegative}
+		}
+		return err
+	}
+	notation := compiler.Expand
+	if shorten {
+		notation = compiler.Shorten
+	}
+	text, ds, err := notation(src, env.catalog, env.policy)
+	switch {
+	case err != nil:
+		return negative("%s: %s", src.Name, err)
+	case p.json():
+		err = p.document(rewritten{OK: text != nil, Plan: string(text), Diagnostics: append(diag.Diagnostics{}, ds...)})
+	default:
+		p.diagnose(ds, env.texts(src))
+		_, err = p.Stdout.Write(text)
+	}
+	if err == nil && text == nil {
+		err = &failure{code: exitNegative}
+	}
+	return err
+}
+
+// rewritten is the JSON answer of --expand and --shorten.
+type rewritten struct {
+	OK          bool             `json:"ok"`
+	Plan        string           `json:"plan"`
+	Diagnostics diag.Diagnostics `json:"diagnostics"`
 }
 
 func countOf(list []string, want string) int {

@@ -109,6 +109,8 @@ var Rules = []Rule{
 		Except: []string{"internal/fields", "internal/syntax"}},
 	{Path: "compiler/lint", Zone: Pure, Owns: "the linted graph: what a plan says, and all that can be said without its schemas and expressions",
 		Never: []string{"compiler/typing", "compiler/judge", "compiler/internal/proof", "Temporal", "os", "net"}, Except: []string{"internal/syntax"}},
+	{Path: "compiler/notation", Zone: Pure, Owns: "plans written in their long and their short notation",
+		Never: []string{"compiler/typing", "compiler/judge", "compiler/internal/proof", "Temporal", "os", "net"}, Except: []string{"internal/syntax"}},
 	{Path: "compiler/typing", Zone: Pure, Owns: "the typed graph: schemas, expressions and costs, and what is proved of them",
 		Never: []string{"compiler/judge", "Temporal", "os", "net"}, Except: []string{"internal/syntax"}},
 	{Path: "compiler/judge", Zone: Pure, Owns: "the judged graph: effects, taint, and trust in operations",
