@@ -89,7 +89,7 @@ func TestPlan(t *testing.T) {
 	for i := range p.Nodes {
 		counts[string(p.Nodes[i].ProviderType)+" "+p.Nodes[i].Provider]++
 	}
-	require.Equal(t, map[string]int{" ": 2, "mcp files": 9, "skill words": 6, "skill engine": 5}, counts)
+	require.Equal(t, map[string]int{" ": 2, "mcp files": 9, "skill words": 6, "skill engine": 4}, counts)
 }
 
 // TestInput: the input fits, names documents that are there, and an extra one
