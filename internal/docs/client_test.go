@@ -56,7 +56,7 @@ func TestForeignClient(t *testing.T) {
 	require.Contains(t, out, "{ greeting: 'Hello, Ada!' }")
 	require.Empty(t, errs)
 
-	_, errs = run("docs-bad", strings.Replace(plan, "greet.greeting ->", "greet.greetings ->", 1), 1)
+	_, errs = run("docs-bad", strings.Replace(plan, "greet.greeting}", "greet.greetings}", 1), 1)
 	require.Contains(t, errs, "contract")
 	require.Contains(t, errs, "plan/unknown-port")
 	value, err := h.Client().QueryWorkflow(t.Context(), "docs-bad", "", contract.QueryState)
@@ -88,7 +88,7 @@ func TestGoClient(t *testing.T) {
 			out, err := run("docs-go-"+rand.Text(), good)
 			require.NoError(t, err, out)
 			require.Contains(t, out, `{"greeting":"Hello, Ada!"}`)
-			out, err = run("docs-go-"+rand.Text(), strings.Replace(good, "greet.greeting ->", "greet.greetings ->", 1))
+			out, err = run("docs-go-"+rand.Text(), strings.Replace(good, "greet.greeting}", "greet.greetings}", 1))
 			require.Error(t, err)
 			require.Contains(t, out, "contract ")
 			require.Contains(t, out, "plan/unknown-port")

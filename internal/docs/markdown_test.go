@@ -13,7 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/config"
+	"chimera.ai/engine/host"
 )
 
 const root = "../.."
@@ -205,7 +207,7 @@ func TestPaths(t *testing.T) {
 
 // elsewhere reports whether a path is made by a build, by a run, or by the reader.
 func elsewhere(name string) bool {
-	return strings.HasPrefix(name, "bin/") || slices.Contains([]string{"blobs/", "greet.yaml", "announce.yaml", "bootstrap.json", "trust.json"}, name)
+	return strings.HasPrefix(name, "bin/") || slices.Contains([]string{"blobs/", "greet.yaml", "welcome.yaml", "announce.yaml", "bootstrap.json", "trust.json"}, name)
 }
 
 // TestConfigurationBlocks: a block that is only "yaml" is a chimera.yaml. Others
@@ -237,13 +239,27 @@ func TestJSONBlocks(t *testing.T) {
 	}
 }
 
-// TestReadme: one screen, two commands, one picture.
+// TestReadme: one screen, two commands, one picture, and part of a plan that compiles.
 func TestReadme(t *testing.T) {
 	text := read(t, "README.md")
 	require.Less(t, strings.Count(text, "\n"), 90)
 	require.Contains(t, text, "make run")
 	require.Contains(t, text, "make test")
 	require.Len(t, slices.DeleteFunc(blocks(text), func(b block) bool { return b.info != "mermaid" }), 1)
+
+	const rest = `apiVersion: chimera/v1
+kind: Plan
+name: verdict
+version: "1.0.0"
+input_schema: {type: object, properties: {path: {type: string, minLength: 1, maxLength: 255}}, required: [path]}
+output_schema: {type: object, properties: {verdict: {enum: [long, short]}}, required: [verdict]}
+`
+	own, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(read(t, "examples/word-report/catalog.yaml"))})
+	require.Empty(t, ds)
+	_, cat, err := host.Catalog(own, nil)
+	require.NoError(t, err)
+	_, ds = compiler.Compile(compiler.Source{Name: "plan.yaml", Text: []byte(rest + first(t, "README.md", "yaml part"))}, cat, nil)
+	require.Empty(t, ds)
 }
 
 // rows reads the first cells of the Markdown table that follows mark.

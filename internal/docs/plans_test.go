@@ -2,6 +2,8 @@ package docs
 
 import (
 	"fmt"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,22 +20,33 @@ import (
 	"chimera.ai/engine/skills"
 )
 
-// TestPlans compiles each block "yaml plan" of a document with the catalogs that
-// the same document shows. "yaml plan CODE…" must give exactly these findings, a plain one none.
+// catalogComment names a catalog file that the plans of a document use.
+var catalogComment = regexp.MustCompile(`(?m)^<!-- catalog (\S+) -->$`)
+
+// TestPlans compiles each block "yaml plan" of a document with the catalogs that the same
+// document shows, or names in a comment. "yaml plan CODE…" must give exactly these findings, a
+// plain one none.
 func TestPlans(t *testing.T) {
 	plans := 0
 	for _, doc := range documents(t) {
 		cat := operations(t)
-		list := blocks(read(t, doc))
-		for _, b := range list {
-			if b.info != "yaml catalog" {
-				continue
-			}
-			more, ds := compiler.ParseCatalog(source(doc, b))
-			require.Empty(t, ds, "%s:%d", doc, b.line)
+		add := func(src compiler.Source, line int) {
+			more, ds := compiler.ParseCatalog(src)
+			require.Empty(t, ds, "%s:%d", doc, line)
 			merged, ds := cat.Merge(more)
-			require.Empty(t, ds, "%s:%d", doc, b.line)
+			require.Empty(t, ds, "%s:%d", doc, line)
 			cat = merged
+		}
+		text := read(t, doc)
+		list := blocks(text)
+		for _, b := range list {
+			if b.info == "yaml catalog" {
+				add(source(doc, b), b.line)
+			}
+		}
+		for _, m := range catalogComment.FindAllStringSubmatch(text, -1) {
+			name := filepath.Join(filepath.Dir(doc), m[1])
+			add(compiler.Source{Name: name, Text: []byte(read(t, name))}, 0)
 		}
 		for _, b := range list {
 			want, isPlan := strings.CutPrefix(b.info, "yaml plan")

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -15,8 +16,10 @@ import (
 
 const tutorial = "docs/write-a-plan.md"
 
+var planName = regexp.MustCompile(`(?m)^name: (\S+)$`)
+
 // TestTutorial runs the commands of docs/write-a-plan.md beside chimera dev, and
-// holds what they print against the block below each.
+// holds what they print against the block below each. Each plan is in a file of its name.
 func TestTutorial(t *testing.T) {
 	w := newWalk(t)
 	dir := filepath.Join(w.dir, "operator")
@@ -24,6 +27,11 @@ func TestTutorial(t *testing.T) {
 	list := blocks(read(t, tutorial))
 	commands := 0
 	for i, b := range list {
+		if b.info == "yaml plan" {
+			m := planName.FindStringSubmatch(b.text)
+			require.NotNil(t, m, "line %d", b.line)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, m[1]+".yaml"), []byte(b.text), 0o600))
+		}
 		if b.info != "sh tutorial" {
 			continue
 		}
