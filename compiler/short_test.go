@@ -164,6 +164,11 @@ nodes:
   - {id: a, template: engine/pass, when: input.fast, with: {v: x}}
   - {id: b, template: engine/pass, otherwise_of: a, with: {v: x}}
 output: {b: "${nodes.a.v + nodes.b.v}"}`, "`output.b` can never arrive", "output-inputs"},
+		"a condition over several nodes that never holds": {`
+nodes:
+  - {id: a, template: text/count, with: {text: q}}
+  - {id: b, template: text/count, with: {text: q}}
+  - {id: c, template: text/draft, when: nodes.a.words > 3 && nodes.b.words < -1, with: {prompt: "${nodes.a.words}"}}`, "Nothing that the schemas of what it reads allow makes it true, so the node never runs.", "No `value`"},
 		"a comment behind a reference": {`
 nodes:
   - {id: a, template: text/draft, with: {prompt: p}}

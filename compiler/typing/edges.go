@@ -145,10 +145,13 @@ func (check *checker) never(e *Edge, before scope) {
 		if was == is || !e.Predicate.Reads(n.name) || containment.Nonempty(is) || !check.prover.Holds(is, schemas.False()) || check.prover.Holds(was, schemas.False()) {
 			continue
 		}
-		name := lint.Authored(e.When, n.name)
-		why := fmt.Sprintf("No %s that the schema allows makes it true, so the edge is never delivered. The schema is %s.", fields.Quote(name), describe(was))
+		what, then := "No "+fields.Quote(lint.Authored(e.When, n.name))+" that the schema allows makes it true", "the edge is never delivered"
 		if e.Form == lint.FormWhen {
-			why = fmt.Sprintf("No %s that the schema allows makes it true, so the node never runs. The schema is %s.", fields.Quote(name), describe(was))
+			then = "the node never runs"
+		}
+		why := fmt.Sprintf("%s, so %s. The schema is %s.", what, then, describe(was))
+		if e.Hidden {
+			why = fmt.Sprintf("Nothing that the schemas of what it reads allow makes it true, so %s.", then)
 		}
 		check.Report(diag.Diagnostic{
 			Code: diag.TypePredicate, Severity: diag.Warning, Summary: "the condition never holds", Detail: why,
