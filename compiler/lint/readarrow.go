@@ -99,7 +99,8 @@ func (l *linter) readArrow(v *syntax.Value, template *Edge) []*Edge {
 		at := arrow + 2 + again
 		return bad(at, at+2, "the edge has a second arrow", "Write one edge for each arrow.", "")
 	}
-	var ends [2][]end
+	var one [2][1]end // most arrows have one node at each end
+	ends := [2][]end{one[0][:0], one[1][:0]}
 	for i, span := range [2][2]int{{0, arrow}, {arrow + 2, len(v.Text)}} {
 		a, b := trimmed(v.Text, span[0], span[1])
 		if a == b {
@@ -127,14 +128,18 @@ func (l *linter) readArrow(v *syntax.Value, template *Edge) []*Edge {
 		})
 		return nil
 	}
-	var out []*Edge
+	out := make([]*Edge, 0, len(ends[0])*len(ends[1]))
 	for _, from := range ends[0] {
 		for _, to := range ends[1] {
-			e := *template
-			if !l.connectEnds(&e, v, from, to) {
+			e := template
+			if cap(out) > 1 {
+				other := *template
+				e = &other
+			}
+			if !l.connectEnds(e, v, from, to) {
 				return nil
 			}
-			out = append(out, &e)
+			out = append(out, e)
 		}
 	}
 	return out
