@@ -290,8 +290,7 @@ func part(v *syntax.Value, refs []reference, names map[port]string, chain expr.S
 }
 
 // fallback returns a text with alternatives that read no node in the place of all: the first port
-// of the plan's input that is there, else the last one. alone reports that edges fill the port as
-// well.
+// of the plan's input that is there, else the last one. edges reports that some fill the port as well.
 func fallback(v *syntax.Value, chain expr.Segment, rest []alternative, edges bool) *syntax.Value {
 	a := rest[len(rest)-1]
 	if edges && len(rest) == 1 && chain.Start == len("${") && chain.End == len(v.Text)-len("}") {

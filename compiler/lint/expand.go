@@ -333,11 +333,8 @@ func (x *expander) with(i int, n *Node) {
 	if v == nil {
 		return
 	}
-	entries := v.Fields
-	if v.Kind == syntax.String {
-		entries = []syntax.Field{{Key: v.TextAs(plan.WholePort), Value: v}}
-		x.doc.Short = true
-	}
+	entries := entriesOf(v)
+	x.doc.Short = x.doc.Short || v.Kind == syntax.String
 	kept := make([]syntax.Field, 0, len(entries))
 	p := &ports{x: x, to: i, node: n, form: FormWith, before: len(x.made[i])}
 	for _, f := range byKey(entries) {
@@ -366,6 +363,14 @@ func (x *expander) with(i int, n *Node) {
 	}
 }
 
+// entriesOf returns the entries of `with` or `output`; a text is the whole value.
+func entriesOf(v *syntax.Value) []syntax.Field {
+	if v.Kind == syntax.String {
+		return []syntax.Field{{Key: v.TextAs(plan.WholePort), Value: v}}
+	}
+	return v.Fields
+}
+
 // byKey returns the entries of a map in the order of their keys: the order in the file means
 // nothing.
 func byKey(entries []syntax.Field) []syntax.Field {
@@ -382,12 +387,8 @@ func (x *expander) output(i int, n *Node) {
 	if v == nil {
 		return
 	}
-	entries := v.Fields
-	if v.Kind == syntax.String {
-		entries = []syntax.Field{{Key: v.TextAs(plan.WholePort), Value: v}}
-	}
 	p := &ports{x: x, to: i, node: n, form: FormOutput, before: len(x.made[i])}
-	for _, f := range byKey(entries) {
+	for _, f := range byKey(entriesOf(v)) {
 		if p.plain(f.Key, f.Value) {
 			continue
 		}

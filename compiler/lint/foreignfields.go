@@ -371,7 +371,7 @@ func (l *linter) mentioned(v *syntax.Value) string {
 // operationIn returns the operation of the catalog that a word names, in the way of any engine.
 func (l *linter) operationIn(word string) string {
 	word, _, _ = strings.Cut(word, "@")
-	provider, operation, ok := strings.Cut(strings.NewReplacer(".", "/", ":", "/", "::", "/").Replace(word), "/")
+	provider, operation, ok := strings.Cut(strings.NewReplacer("::", "/", ":", "/", ".", "/").Replace(word), "/")
 	if name := catalog.OperationName(provider, operation); ok && l.Catalog.byName[name] != nil {
 		return name
 	}

@@ -25,10 +25,8 @@ func Expand(src diag.Source, cat *catalog.Catalog, follow bool) ([]byte, diag.Di
 	for i, doc := range g.Documents {
 		e.expand(doc, docs[i])
 	}
-	for _, text := range [][]byte{e.result(), emit(docs, src.Text)} {
-		if other := reread(src, text, cat, want); other != nil {
-			return text, lost(src, g, text, other), nil
-		}
+	if text, ds := rewritten(src, g, cat, want, e.result(), docs); text != nil {
+		return text, ds, nil
 	}
 	return nil, nil, beyond(src, emit(docs, src.Text), cat)
 }

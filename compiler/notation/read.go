@@ -159,6 +159,21 @@ func longs(g *lint.Graph) []*syntax.Value {
 	return out
 }
 
+// rewritten returns a text that means the plans whose long notation is given, with a warning of the
+// comments that it loses: the edited one, or else docs written anew. It is nil if neither does.
+func rewritten(src diag.Source, g *lint.Graph, cat *catalog.Catalog, want, edited []byte, docs []*syntax.Value) ([]byte, diag.Diagnostics) {
+	text := edited
+	other := reread(src, text, cat, want)
+	if other == nil {
+		text = emit(docs, src.Text)
+		other = reread(src, text, cat, want)
+	}
+	if other == nil {
+		return nil, nil
+	}
+	return text, lost(src, g, text, other)
+}
+
 // reread reads a text, and returns what it holds if that means the plans whose long notation is
 // given, or nil.
 func reread(src diag.Source, text []byte, cat *catalog.Catalog, want []byte) *lint.Graph {

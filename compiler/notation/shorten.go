@@ -15,7 +15,7 @@ import (
 
 // Shorten returns the plans of a file in their short notation. follow reports that schemas which
 // the file leaves out follow from the plan, rather than being those of the template. The text is
-// nil if the file cannot be read, and the diagnostics say why.
+// nil if the file cannot be read, and the diagnostics say why; they warn where comments are lost.
 func Shorten(src diag.Source, cat *catalog.Catalog, follow bool) ([]byte, diag.Diagnostics, error) {
 	g, ds := read(src, cat, follow)
 	if g == nil {
@@ -26,11 +26,9 @@ func Shorten(src diag.Source, cat *catalog.Catalog, follow bool) ([]byte, diag.D
 	// What is left undone on each try: first nothing, then schemas, then references.
 	for _, keep := range []keeping{{unlike: unlike(src, cat, g, generic)}, {schemas: true}, {schemas: true, references: true}} {
 		keep.generic = generic
-		edited, written := shorts(src, g, keep)
-		for _, text := range [][]byte{edited, written} {
-			if other := reread(src, text, cat, want); other != nil {
-				return text, lost(src, g, text, other), nil
-			}
+		edited, docs := shorts(src, g, keep)
+		if text, ds := rewritten(src, g, cat, want, edited, docs); text != nil {
+			return text, ds, nil
 		}
 	}
 	return nil, nil, errUnlike
@@ -41,41 +39,40 @@ type keeping struct {
 	schemas, references bool
 	// unlike are the nodes whose schemas would be others if they were left out, and generic those
 	// that have the schemas of the template and do not say so.
-	unlike, generic map[string]bool
+	unlike, generic map[nodeOf]bool
 }
 
 // explicit finds the nodes whose schemas are those of the template, and has their long notation
 // say so: in a plan with short forms others would follow.
-func explicit(g *lint.Graph) map[string]bool {
-	generic := map[string]bool{}
+func explicit(g *lint.Graph) map[nodeOf]bool {
+	generic := map[nodeOf]bool{}
 	for i, doc := range g.Documents {
 		for _, n := range doc.Nodes {
 			if !n.Followed && n.Passes() && (n.At.Get("input_schema") == nil || n.At.Get("output_schema") == nil) {
 				n.Followed = true
-				generic[key(i, n.ID)] = true
+				generic[nodeOf{i, n.ID}] = true
 			}
 		}
 	}
 	return generic
 }
 
-// shorts writes the plans in the notation of keep: by edits of the text, or nil, and anew.
-func shorts(src diag.Source, g *lint.Graph, keep keeping) (edited, written []byte) {
+// shorts returns the plans in the notation of keep, and their text by edits, or nil.
+func shorts(src diag.Source, g *lint.Graph, keep keeping) (edited []byte, docs []*syntax.Value) {
 	e := &editor{text: src.Text}
-	var docs []*syntax.Value
 	for i, doc := range g.Documents {
 		s := newShortener(doc, keep, i)
 		docs = append(docs, s.document())
 		e.shorten(doc, s)
 	}
-	return e.result(), emit(docs, src.Text)
+	return e.result(), docs
 }
 
 // unlike finds the nodes whose schemas do not follow from a plan that leaves them out. Those that
 // differ only since others do are found by leaving these out no more.
-func unlike(src diag.Source, cat *catalog.Catalog, g *lint.Graph, generic map[string]bool) map[string]bool {
+func unlike(src diag.Source, cat *catalog.Catalog, g *lint.Graph, generic map[nodeOf]bool) map[nodeOf]bool {
 	const rounds = 4
-	out := map[string]bool{}
+	out := map[nodeOf]bool{}
 	for round := range rounds {
 		found := differing(src, cat, g, keeping{unlike: out, generic: generic})
 		for name, because := range found {
@@ -92,8 +89,8 @@ func unlike(src diag.Source, cat *catalog.Catalog, g *lint.Graph, generic map[st
 
 // differing lists the nodes whose schemas are others in the short notation, and whether one that
 // differs as well comes right before them.
-func differing(src diag.Source, cat *catalog.Catalog, g *lint.Graph, keep keeping) map[string]bool {
-	out := map[string]bool{}
+func differing(src diag.Source, cat *catalog.Catalog, g *lint.Graph, keep keeping) map[nodeOf]bool {
+	out := map[nodeOf]bool{}
 	var docs []*syntax.Value
 	for i, doc := range g.Documents {
 		docs = append(docs, newShortener(doc, keep, i).document())
@@ -106,20 +103,24 @@ func differing(src diag.Source, cat *catalog.Catalog, g *lint.Graph, keep keepin
 		for _, n := range doc.Nodes {
 			at, known := other.Documents[i].Index[n.ID]
 			if n.Kind == plan.KindCall && (!known || !sameSchemas(n, other.Documents[i].Nodes[at])) {
-				out[key(i, n.ID)] = false
+				out[nodeOf{i, n.ID}] = false
 			}
 		}
 		for _, e := range doc.Edges {
-			_, source := out[key(i, e.FromNode)]
-			if _, target := out[key(i, e.ToNode)]; source && target && e.FromNode != e.ToNode {
-				out[key(i, e.ToNode)] = true
+			_, source := out[nodeOf{i, e.FromNode}]
+			if _, target := out[nodeOf{i, e.ToNode}]; source && target && e.FromNode != e.ToNode {
+				out[nodeOf{i, e.ToNode}] = true
 			}
 		}
 	}
 	return out
 }
 
-func key(doc int, id string) string { return string(rune('0'+doc)) + "/" + id }
+// nodeOf names a node of a file: by the index of its document, and its id.
+type nodeOf struct {
+	doc int
+	id  string
+}
 
 func sameSchemas(a, b *lint.Node) bool {
 	same := func(a, b *lint.Schema) bool {
@@ -360,7 +361,7 @@ func (s *shortener) node(n *lint.Node) *syntax.Value {
 	if at.Get("with") == nil && len(a.with) > 0 {
 		out = append(out, entry(at, "with", whole(at, a.with)))
 	}
-	if s.keep.generic[key(s.index, n.ID)] {
+	if s.keep.generic[nodeOf{s.index, n.ID}] {
 		out = append(out, schemasOf(n)...)
 	}
 	return at.MapAs(out)
@@ -368,7 +369,7 @@ func (s *shortener) node(n *lint.Node) *syntax.Value {
 
 // follows reports whether a schema may be left out since it follows from the plan.
 func (s *shortener) follows(n *lint.Node, name string) bool {
-	if s.keep.schemas || s.keep.unlike[key(s.index, n.ID)] || !n.Passes() || n.Input == nil || n.Output == nil || !bytes.Equal(n.Input.Raw, n.Output.Raw) {
+	if s.keep.schemas || s.keep.unlike[nodeOf{s.index, n.ID}] || !n.Passes() || n.Input == nil || n.Output == nil || !bytes.Equal(n.Input.Raw, n.Output.Raw) {
 		return false
 	}
 	return true

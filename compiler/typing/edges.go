@@ -145,11 +145,11 @@ func (check *checker) never(e *Edge, before scope) {
 		if was == is || !e.Predicate.Reads(n.name) || containment.Nonempty(is) || !check.prover.Holds(is, schemas.False()) || check.prover.Holds(was, schemas.False()) {
 			continue
 		}
-		what, then := "No "+fields.Quote(lint.Authored(e.When, n.name))+" that the schema allows makes it true", "the edge is never delivered"
+		then := "the edge is never delivered"
 		if e.Form == lint.FormWhen {
 			then = "the node never runs"
 		}
-		why := fmt.Sprintf("%s, so %s. The schema is %s.", what, then, describe(was))
+		why := fmt.Sprintf("No %s that the schema allows makes it true, so %s. The schema is %s.", fields.Quote(lint.Authored(e.When, n.name)), then, describe(was))
 		if e.Hidden {
 			why = fmt.Sprintf("Nothing that the schemas of what it reads allow makes it true, so %s.", then)
 		}
