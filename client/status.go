@@ -77,7 +77,11 @@ func (c *Client) Status(ctx context.Context, id string) (*Status, error) {
 	}
 	s.Build = c.pinned(bounded, info)
 	said := silent
-	if state, err := c.query(ctx, id); err == nil {
+	state, err := c.query(ctx, id)
+	if err != nil && !errors.As(err, new(*serviceerror.QueryFailed)) && c.attended(bounded, info) {
+		state, err = c.ask(bounded, id)
+	}
+	if err == nil {
 		said = answered
 		s.Detail = &state
 		if s.CloseTime == nil {
@@ -111,6 +115,21 @@ func (c *Client) Status(ctx context.Context, id string) (*Status, error) {
 func (c *Client) query(ctx context.Context, id string) (contract.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	return c.ask(ctx, id)
+}
+
+// attended reports whether a worker polls for a run that goes on: if so, it is slow to
+// answer, and may be waited for.
+func (c *Client) attended(ctx context.Context, info *workflow.WorkflowExecutionInfo) bool {
+	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return false
+	}
+	workers, err := c.pollers(ctx, info.GetTaskQueue())
+	return err == nil && workers > 0
+}
+
+// ask queries a run for its state until ctx ends.
+func (c *Client) ask(ctx context.Context, id string) (contract.State, error) {
 	var state contract.State
 	value, err := c.temporal.QueryWorkflow(ctx, id, "", contract.QueryState)
 	if err != nil {
