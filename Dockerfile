@@ -10,7 +10,7 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
     CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/ ./worker ./starter \
     && mv /out/worker /out/chimera-worker \
     && mv /out/starter /out/chimera \
-    && mkdir -p /state/chimera/engine /state/chimera/tools /state/chimera/guardian /state/chimera/effects
+    && mkdir -p /state/chimera/engine /state/chimera/tools /state/chimera/guardian /state/chimera/effects /state/keyring
 
 # Debian rather than an empty image: MCP servers and executable skills run as
 # children of the worker and need a system around them. Build FROM this image to
@@ -19,6 +19,7 @@ FROM debian:12.12-slim
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/chimera-worker /out/chimera /usr/local/bin/
 COPY --from=build --chown=10001:10001 /state/chimera /var/lib/chimera
+COPY --from=build --chown=10001:10001 /state/keyring /var/lib/keyring
 ARG VERSION=local
 LABEL org.opencontainers.image.title="chimera-worker" \
       org.opencontainers.image.licenses="Apache-2.0" \

@@ -152,6 +152,8 @@ type Ledger struct {
 	// Key is a reference to the log's key, the URI of one on a token, or "":
 	// [Config.LedgerKey] resolves it.
 	Key Secret
+	// Subjects is the folder of the key that wraps the keys of subjects, or "".
+	Subjects string
 	// Retention says how long bodies are kept.
 	Retention Retention
 	// FormerKeys are verifier keys that the log had before.

@@ -117,6 +117,8 @@ var keys = []key[Config]{
 
 	{name: "ledger.key", sort: private, at: func(c *Config) any { return &c.Ledger.Key },
 		doc: "A reference to the audit log's key, such as `${file:/run/secrets/ledger-key}`: a note signer key, `PRIVATE+KEY+NAME+…`; or the URI of an Ed25519 key on a token, `pkcs11:…`, whose name is `store.origin`. A worker with role `engine` that has it signs checkpoints; if there are several such workers, one of them does."},
+	{name: "ledger.subjects", sort: path, at: func(c *Config) any { return &c.Ledger.Subjects },
+		doc: "The folder of the key that wraps the keys of the persons whom runs are about (`subject`). It lies outside the database, so that `chimera audit erase` can destroy it: do not back it up together with the database. With SQLite, the default is a folder beside `store.path`, with the extension `.subjects`. With PostgreSQL there is none, and a run about a person is refused; `chimera migrate --new-subject-keys` makes the key. The workers with the roles `engine`, `guardian` and `effects` must see the same folder, and need to read it only."},
 	{name: "ledger.retention.operational", sort: period, at: func(c *Config) any { return &c.Ledger.Retention.Operational },
 		doc: "How long the outcomes of runs and their nodes stay readable in the audit log, such as `90d`, `12w` or `7y` (a year is 366 days, so that nothing is deleted too early). The worker that signs checkpoints, and `chimera audit prune`, delete older bodies; their entries and digests stay forever. If this is not set, nothing is deleted; nor is anything under legal hold."},
 	{name: "ledger.retention.evidence", sort: period, at: func(c *Config) any { return &c.Ledger.Retention.Evidence },

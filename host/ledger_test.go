@@ -54,7 +54,8 @@ func stores(t *testing.T) map[string]func(t *testing.T) store.Options {
 }
 
 func migrated(t *testing.T, o store.Options) store.Options {
-	o.Driver = store.Postgres
+	o.Driver, o.Subjects = store.Postgres, filepath.Join(t.TempDir(), "subjects")
+	require.NoError(t, store.NewSubjectKeys(o))
 	var err error
 	o.Key, _, err = ledger.NewKey("test.example.com/log")
 	require.NoError(t, err)

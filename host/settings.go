@@ -80,6 +80,11 @@ func Store(c config.Config) (store.Options, error) {
 	if o.Path, err = filepath.Abs(c.Store.Path); err != nil {
 		return o, fmt.Errorf("find the store: %w", err)
 	}
+	if c.Ledger.Subjects != "" {
+		if o.Subjects, err = filepath.Abs(c.Ledger.Subjects); err != nil {
+			return o, fmt.Errorf("find the store: %w", err)
+		}
+	}
 	if o.Driver == store.Postgres {
 		if o.URL, err = c.StoreURL(); err != nil {
 			return o, err

@@ -114,8 +114,8 @@ func decodeBody(raw []byte) (Body, error) {
 	return b, nil
 }
 
-// ErrSealed reports that a body is encrypted, and that its key is not here.
-var ErrSealed = errors.New("the body is sealed")
+// ErrSealed reports that what is stored is encrypted, and that its key is not here.
+var ErrSealed = errors.New("sealed")
 
 // BodyDigest is what an entry says of a body: "sha256:" and 64 hex digits.
 func BodyDigest(raw []byte) string {

@@ -439,10 +439,11 @@ type Retention interface {
 	// LiftLegalHold, which gives ErrNotFound where there is none.
 	PlaceLegalHold(ctx context.Context, chain, reason string) error
 	LiftLegalHold(ctx context.Context, chain, reason string) error
-	// EraseSubject deletes the key under which a person's bodies are sealed. Runs about
-	// that person continue, but no longer accept tasks, decisions, approvals or permits:
-	// the error of those is ErrGone. If any of the runs is under legal hold, the error is
-	// ErrConflict; if there is no such key, it is ErrNotFound. EraseSubject does not reach
-	// backups of the database.
+	// EraseSubject deletes the key under which a person's statements are sealed, in the log
+	// and beside it, and destroys the key outside the database that wraps it. Runs about that
+	// person continue, but no longer accept tasks, decisions, approvals or permits: the error
+	// of those is ErrGone. If any of the runs is under legal hold, the error is ErrConflict;
+	// if there is no such key, it is ErrNotFound. An erasure that was interrupted is completed
+	// by the next one, of any person.
 	EraseSubject(ctx context.Context, subject, reason string) error
 }

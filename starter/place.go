@@ -152,6 +152,7 @@ func makeRoleKey(whole, pair string) error {
 func migrateCommand(p *Program, fs *flag.FlagSet) action {
 	grant := fs.Bool("grant", false, "also create the database roles of the components, with their rights (PostgreSQL; needs CREATEROLE)")
 	newKey := fs.String("new-key", "", "create the log's key, named store.origin, in `FILE`, unless there is one")
+	subjectKeys := fs.Bool("new-subject-keys", false, "create the key that wraps the keys of subjects, in the folder ledger.subjects, unless there is one")
 	newPayloadKey := fs.String("new-payload-key", "", "create a payload key, for payload.keys, in `FILE`, unless there is one")
 	var roleKeys texts
 	fs.Var(&roleKeys, "role-payload-key", "keep what the role needs of the key of --new-payload-key in a file, `ROLE=FILE`: "+strings.Join(payload.Roles(), ", ")+"; may be repeated")
@@ -182,6 +183,11 @@ func migrateCommand(p *Program, fs *flag.FlagSet) action {
 		options, err := host.Store(settings)
 		if err != nil {
 			return misuse("%s", err)
+		}
+		if *subjectKeys {
+			if err := store.NewSubjectKeys(options); err != nil {
+				return storeError(err)
+			}
 		}
 		n, err := store.Migrate(ctx, options)
 		if err == nil && *grant {

@@ -18,6 +18,7 @@ import (
 
 	"chimera.ai/engine/blob"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/keyring"
 	"chimera.ai/engine/ledger/postgres"
 	"chimera.ai/engine/ledger/sqlite"
 )
@@ -43,6 +44,10 @@ type Options struct {
 	InDatabase bool
 	// Origin names the log; "" is the name of its key.
 	Origin string
+	// Subjects is the folder of the key that wraps the keys of subjects: see package keyring.
+	// With SQLite, "" is a folder beside the database, and Open makes the key if there is
+	// none; with PostgreSQL, "" is none, and nothing can be stated about a person.
+	Subjects string
 	// Key is the secret form of the log's key, or "".
 	Key string
 	// Signer is the log's key if its secret form lies elsewhere, as on a token; or nil.
@@ -105,9 +110,13 @@ func Open(ctx context.Context, o Options) (_ *Opened, err error) {
 	s := &Opened{Key: key}
 	switch o.Driver {
 	case "", SQLite:
-		s.Ledger, err = sqlite.Open(ctx, sqlite.Options{Path: o.path(), Origin: origin})
+		ring := o.ring()
+		if err := ring.Create(); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+		}
+		s.Ledger, err = sqlite.Open(ctx, sqlite.Options{Path: o.path(), Origin: origin, Subjects: ring})
 	case Postgres:
-		s.Ledger, err = postgres.Open(ctx, postgres.Options{URL: o.URL, Origin: origin})
+		s.Ledger, err = postgres.Open(ctx, postgres.Options{URL: o.URL, Origin: origin, Subjects: o.ring()})
 	}
 	if err != nil {
 		return nil, err
@@ -180,6 +189,18 @@ func Migrate(ctx context.Context, o Options) (int, error) {
 		return 0, err
 	}
 	return 0, s.Close()
+}
+
+// NewSubjectKeys makes the key that wraps the keys of subjects, unless there is one.
+func NewSubjectKeys(o Options) error {
+	ring := o.ring()
+	if ring == nil {
+		return fmt.Errorf("%w: there is no folder for the key that wraps the keys of subjects (ledger.subjects)", ErrOptions)
+	}
+	if err := ring.Create(); err != nil {
+		return fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	return nil
 }
 
 // Grant makes the database roles of the parts of a deployment, and gives them
@@ -255,9 +276,23 @@ func (o Options) path() string {
 	return o.Path
 }
 
-func (o Options) keyFile() string {
+func (o Options) keyFile() string { return o.beside(".key") }
+
+// ring returns the keyring, or nil.
+func (o Options) ring() *keyring.Ring {
+	switch {
+	case o.Subjects != "":
+		return keyring.At(o.Subjects)
+	case o.Driver == Postgres:
+		return nil
+	}
+	return keyring.At(o.beside(".subjects"))
+}
+
+// beside returns the path of what lies beside SQLite's file, with another extension.
+func (o Options) beside(extension string) string {
 	path := o.path()
-	return strings.TrimSuffix(path, filepath.Ext(path)) + ".key"
+	return strings.TrimSuffix(path, filepath.Ext(path)) + extension
 }
 
 func (o Options) blobs() string { return filepath.Join(o.Dir, "blobs") }

@@ -174,8 +174,9 @@ func TestRolesAreApart(t *testing.T) {
 		require.Equal(t, role == "engine", s.Environment["CHIMERA_LEDGER_KEY"] != nil)
 		require.Equal(t, role == "guardian", s.Environment["CHIMERA_GUARDIAN_KEY"] != nil)
 		for _, v := range s.Volumes {
-			require.True(t, v.Source == role || v.Target == "/etc/chimera", "%s has %s", role, v.Source)
+			require.True(t, v.Source == role || v.Target == "/etc/chimera" || v.Source == "subjects" && v.ReadOnly && role != "tools", "%s has %s", role, v.Source)
 		}
+		require.Equal(t, role != "tools", s.Environment["CHIMERA_LEDGER_SUBJECTS"] != nil)
 	}
 }
 
@@ -266,6 +267,7 @@ func TestVolumes(t *testing.T) {
 	require.Equal(t, map[string][]string{
 		"postgresql": {"postgresql"}, "engine": {"chimera-migrate", "engine"}, "tools": {"chimera-migrate", "tools"},
 		"guardian": {"chimera-guardian-key", "chimera-migrate", "guardian"}, "effects": {"chimera-migrate", "effects"},
+		"subjects": {"chimera-migrate", "effects", "engine", "guardian"},
 	}, kept)
 }
 
@@ -429,6 +431,7 @@ func TestCommandsExist(t *testing.T) {
 	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
 	require.NoError(t, err)
 	require.Contains(t, string(dockerfile), `ENTRYPOINT ["/usr/local/bin/chimera-worker"]`)
+	require.Contains(t, string(dockerfile), " /state/keyring")
 	for _, role := range roles {
 		require.Contains(t, string(dockerfile), " /state/chimera/"+role, "a volume belongs to the image's user where the image has its folder")
 	}

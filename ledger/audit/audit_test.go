@@ -44,13 +44,13 @@ func TestMain(m *testing.M) {
 // stores open a new store of each kind.
 var stores = map[string]func(t testing.TB) ledger.Store{
 	"sqlite": func(t testing.TB) ledger.Store {
-		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin})
+		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
 		return s
 	},
 	"postgres": func(t testing.TB) ledger.Store {
-		o := postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin}
+		o := postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
 		_, err := postgres.Migrate(t.Context(), o)
 		require.NoError(t, err)
 		s, err := postgres.Open(t.Context(), o)
@@ -74,7 +74,7 @@ func newWorld(t testing.TB) *world {
 	first.once.Do(func() {
 		dir, err := os.MkdirTemp("", "world-")
 		require.NoError(t, err)
-		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, file), Origin: ledgertest.Origin})
+		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, file), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)})
 		require.NoError(t, err)
 		w := worldOf(t, s)
 		require.NoError(t, s.Close())
@@ -89,7 +89,7 @@ func newWorld(t testing.TB) *world {
 	whole, err := os.ReadFile(filepath.Join(first.dir, file))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(at, whole, 0o600))
-	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: at, Origin: ledgertest.Origin})
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: at, Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	w.store = s

@@ -8,12 +8,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/keyring"
 	"chimera.ai/engine/ledger/model"
 	"chimera.ai/engine/task"
 )
@@ -45,6 +47,13 @@ const (
 
 func useKey(agent string) model.UseKey {
 	return model.UseKey{BudgetKey: model.BudgetKey{Agent: agent, Currency: "USD"}, Period: string(ledger.Forever)}
+}
+
+// Ring returns a new keyring for the keys of subjects.
+func Ring(t testing.TB) *keyring.Ring {
+	r := keyring.At(filepath.Join(t.TempDir(), "subjects"))
+	require.NoError(t, r.Create())
+	return r
 }
 
 // Key makes a log's key.

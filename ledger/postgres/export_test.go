@@ -20,4 +20,4 @@ func Connector(o Options) (driver.Connector, error) {
 }
 
 // On returns the store on a database that is open.
-func On(db *sql.DB, origin string) *sqlstore.Store { return sqlstore.New(db, dialect, origin) }
+func On(db *sql.DB, origin string) *sqlstore.Store { return sqlstore.New(db, dialect, origin, nil) }

@@ -82,7 +82,7 @@ func TestFaultsAreFound(t *testing.T) {
 
 // suite opens stores for the suite, broken where this process is to find that.
 func suite(t testing.TB) ledgertest.Open {
-	o := postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin}
+	o := postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
 	_, err := postgres.Open(t.Context(), o)
 	require.ErrorContains(t, err, "run chimera migrate")
 	n, err := postgres.Migrate(t.Context(), o)

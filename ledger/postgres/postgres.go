@@ -19,6 +19,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/keyring"
 	"chimera.ai/engine/ledger/sqlstore"
 )
 
@@ -29,6 +30,9 @@ type Options struct {
 	URL string
 	// Origin names the log.
 	Origin string
+	// Subjects has the key that wraps the keys of subjects; nil if this process has none:
+	// see [sqlstore.New].
+	Subjects *keyring.Ring
 	// Connections bounds those that are open at once; 0 means 16.
 	Connections int
 }
@@ -204,7 +208,7 @@ func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 	}
 	d := dialect
 	d.Idle = o.connections()
-	return sqlstore.New(db, d, o.Origin), nil
+	return sqlstore.New(db, d, o.Origin, o.Subjects), nil
 }
 
 // Migrate brings the database to the newest form, and returns the number of

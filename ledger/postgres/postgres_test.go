@@ -28,7 +28,7 @@ func TestCrash(t *testing.T) {
 	c, err := pgtest.Start(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(c.Kill)
-	o := postgres.Options{URL: c.URL("postgres"), Origin: ledgertest.Origin}
+	o := postgres.Options{URL: c.URL("postgres"), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
 	_, err = postgres.Migrate(t.Context(), o)
 	require.NoError(t, err)
 	crash.Run(t, crash.Config{
@@ -50,7 +50,7 @@ func TestSuite(t *testing.T) { ledgertest.Run(t, suite) }
 
 // More statements than a reader can hold are refused, whoever has put them there.
 func TestAuthorityIsBounded(t *testing.T) {
-	o := postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin}
+	o := postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
 	_, err := postgres.Migrate(t.Context(), o)
 	require.NoError(t, err)
 	s, err := postgres.Open(t.Context(), o)
@@ -70,7 +70,7 @@ func TestAuthorityIsBounded(t *testing.T) {
 }
 
 func TestPeriods(t *testing.T) {
-	o := postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin}
+	o := postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
 	_, err := postgres.Migrate(t.Context(), o)
 	require.NoError(t, err)
 	ledgertest.Periods(t, func(t testing.TB) ledger.Store {
@@ -80,5 +80,27 @@ func TestPeriods(t *testing.T) {
 		return s
 	}, func(t testing.TB) ledger.Store {
 		return broken(t, o, &mutant.Mutation{Replace: [][2]string{{"clock_timestamp()", "(clock_timestamp() + interval '40 days')"}}})
+	})
+}
+
+// Nothing about a person is in the files of the server in the clear, its write-ahead log
+// included, nor a key of one who was erased.
+func TestErasure(t *testing.T) {
+	dir := t.TempDir()
+	c, err := pgtest.Start(t.Context(), dir)
+	require.NoError(t, err)
+	t.Cleanup(c.Kill)
+	o := postgres.Options{URL: c.URL("postgres"), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
+	_, err = postgres.Migrate(t.Context(), o)
+	require.NoError(t, err)
+	s, err := postgres.Open(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	conn, err := pgx.Connect(t.Context(), o.URL)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close(context.WithoutCancel(t.Context()))) })
+	ledgertest.Erasure(t, s, o.Subjects, dir, func() {
+		_, err := conn.Exec(t.Context(), "CHECKPOINT")
+		require.NoError(t, err)
 	})
 }

@@ -18,7 +18,7 @@ import (
 
 // database returns a migrated database, and a store on it.
 func database(t testing.TB) (postgres.Options, ledger.Store) {
-	o := postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin}
+	o := postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
 	_, err := postgres.Migrate(t.Context(), o)
 	require.NoError(t, err)
 	s, err := postgres.Open(t.Context(), o)
@@ -225,7 +225,7 @@ func TestRoles(t *testing.T) {
 		require.NoError(t, reset)
 		return err
 	}
-	denied("reader: keys", try(roles.Reader, "SELECT key FROM subject_keys"))
+	denied("reader: keys", try(roles.Reader, "SELECT wrapped FROM subject_keys"))
 	lie := "INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES ('\\x01', 'forged', 100, 'x', 'node.succeeded', $1)"
 	denied("an entry whose column says another kind", try(roles.Engine, lie, []byte(`{"kind":"decision.made"}`)))
 	require.Error(t, try(roles.Engine, lie, []byte(`{"kind":"decision.made","kind":"node.succeeded"`)), "no JSON at all")

@@ -21,4 +21,4 @@ func Source(o Options) (driver.Driver, string, error) {
 }
 
 // On returns the store on a database that is open.
-func On(db *sql.DB, origin string) *sqlstore.Store { return sqlstore.New(db, dialect(), origin) }
+func On(db *sql.DB, origin string) *sqlstore.Store { return sqlstore.New(db, dialect(), origin, nil) }

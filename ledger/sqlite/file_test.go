@@ -21,7 +21,7 @@ import (
 // file opens a new store, and its file beside it.
 func file(t testing.TB) (ledger.Store, *sql.DB, string) {
 	path := filepath.Join(t.TempDir(), "a folder?", "led#ger%.db")
-	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin})
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	db, err := sql.Open("sqlite", "file:"+strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)+"?_pragma=busy_timeout(10000)")
@@ -96,31 +96,15 @@ func TestFilesArePrivate(t *testing.T) {
 	}
 }
 
-// A key that was deleted is in none of the files any more.
-func TestErasedKeysAreOverwritten(t *testing.T) {
-	s, db, path := file(t)
-	for i := range 20 {
-		_, err := s.Append(t.Context(), ledger.Draft{Chain: "c", Key: fmt.Sprint(i), Kind: ledger.SnapshotTaken, Subject: fmt.Sprint("person-", i%4), Data: json.RawMessage(`{}`)})
-		require.NoError(t, err)
-	}
-	var key []byte
-	require.NoError(t, db.QueryRow("SELECT key FROM subject_keys WHERE name = 'person-2'").Scan(&key))
-	require.Len(t, key, ledger.KeyBytes)
-	holds := func() (files int) {
-		found, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
-		require.NoError(t, err)
-		for _, f := range found {
-			raw, err := os.ReadFile(f)
-			require.NoError(t, err)
-			if bytes.Contains(raw, key) || bytes.Contains(raw, []byte("person-2")) {
-				files++
-			}
-		}
-		return files
-	}
-	require.Positive(t, holds())
-	require.NoError(t, s.EraseSubject(t.Context(), "person-2", "asked"))
-	require.Zero(t, holds())
+// Nothing about a person is in the files in the clear, nor a key of one who was erased.
+func TestErasure(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	o := sqlite.Options{Path: filepath.Join(dir, "ledger.db"), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
+	s, err := sqlite.Open(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	ledgertest.Erasure(t, s, o.Subjects, dir, func() {})
 }
 
 // Programs that start together migrate once, and each finds the whole.
@@ -129,7 +113,7 @@ func TestOpenTogether(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin})
+			s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)})
 			if err != nil {
 				t.Error(err)
 				return
@@ -151,7 +135,7 @@ func TestNewerDatabase(t *testing.T) {
 	ledgertest.Story(t, s, false)
 	_, err := db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)")
 	require.NoError(t, err)
-	_, err = sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin})
+	_, err = sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)})
 	require.ErrorContains(t, err, "use a newer one")
 }
 
@@ -168,7 +152,7 @@ func TestEarlierDatabase(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, db.Close())
-	_, err = sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin})
+	_, err = sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)})
 	require.ErrorContains(t, err, "begin with an empty database")
 }
 
@@ -177,7 +161,7 @@ func TestNoDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	text := bytes.Repeat([]byte("no database "), 400)
 	require.NoError(t, os.WriteFile(path, text, 0o600))
-	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin})
+	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)})
 	require.ErrorContains(t, err, "open the SQLite store "+path+": ")
 	now, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -202,7 +186,7 @@ func TestAuthorityIsBounded(t *testing.T) {
 // written into a file that nobody finds, and none is made anew.
 func TestAFileThatIsGone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
-	o := sqlite.Options{Path: filepath.Join(dir, "ledger.db"), Origin: ledgertest.Origin}
+	o := sqlite.Options{Path: filepath.Join(dir, "ledger.db"), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
 	s, err := sqlite.Open(t.Context(), o)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
@@ -243,7 +227,7 @@ func TestAFileThatIsGone(t *testing.T) {
 func TestAJournalThatIsGone(t *testing.T) {
 	for _, suffix := range []string{"-wal", "-shm"} {
 		t.Run(suffix, func(t *testing.T) {
-			o := sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin}
+			o := sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
 			s, err := sqlite.Open(t.Context(), o)
 			require.NoError(t, err)
 			state := func(key string) error {
@@ -273,7 +257,7 @@ func TestALinkToTheFile(t *testing.T) {
 	path, link := filepath.Join(dir, "ledger.db"), filepath.Join(t.TempDir(), "link.db")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	require.NoError(t, os.Symlink(path, link))
-	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: link, Origin: ledgertest.Origin})
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: link, Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	state := func(key string) error {

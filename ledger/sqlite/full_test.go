@@ -32,7 +32,7 @@ func TestFull(t *testing.T) {
 		require.NoError(t, err)
 	}
 	limit(200)
-	s = sqlstore.New(db, dialect(), o.Origin)
+	s = sqlstore.New(db, dialect(), o.Origin, nil)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	ctx := t.Context()
 	entry := func(i int) ledger.Draft {

@@ -57,7 +57,7 @@ func TestFaultsAreFound(t *testing.T) {
 
 // suite opens stores for the suite, broken where this process is to find that.
 func suite(t testing.TB) ledgertest.Open {
-	o := sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin}
+	o := sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
 	m := mutant.Active(mutations)
 	if m != nil {
 		s, err := sqlite.Open(t.Context(), o)

@@ -20,6 +20,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/keyring"
 	"chimera.ai/engine/ledger/sqlstore"
 )
 
@@ -30,6 +31,9 @@ type Options struct {
 	Path string
 	// Origin names the log.
 	Origin string
+	// Subjects has the key that wraps the keys of subjects; nil if this process has none:
+	// see [sqlstore.New].
+	Subjects *keyring.Ring
 }
 
 func dialect() sqlstore.Dialect {
@@ -270,7 +274,7 @@ func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 		return nil, fmt.Errorf("open the SQLite store: %w", errors.Join(err, db.Close()))
 	}
 	d.There, d.Leave = func() error { return there(paths, opened) }, leave
-	return sqlstore.New(db, d, o.Origin), nil
+	return sqlstore.New(db, d, o.Origin, o.Subjects), nil
 }
 
 // files returns the paths of what SQLite has open: the database, which may be a link to

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 func TestCrash(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	crash.Run(t, crash.Config{Address: path, Open: func(t testing.TB) ledger.Store {
-		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin})
+		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
 		return s
@@ -35,7 +35,7 @@ func TestCrash(t *testing.T) {
 func TestSuite(t *testing.T) { ledgertest.Run(t, suite) }
 
 func TestPeriods(t *testing.T) {
-	o := sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin}
+	o := sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
 	ledgertest.Periods(t, func(t testing.TB) ledger.Store {
 		s, err := sqlite.Open(t.Context(), o)
 		require.NoError(t, err)

@@ -283,7 +283,7 @@ func (t *tx) repeated(ctx context.Context, d *ledger.Draft, r ledger.Record) err
 	if e.Body == "" {
 		return nil
 	}
-	raw, err := opened(t.row(ctx, selectBody, e.Body), e.Body)
+	raw, err := t.opener().body(ctx, e.Body)
 	if errors.Is(err, ledger.ErrGone) {
 		return nil
 	}
@@ -361,21 +361,20 @@ func (t *tx) body(ctx context.Context, d *ledger.Draft, row *Row) (err error) {
 	return nil
 }
 
-// opened returns a body that was selected as it was before it was sealed.
-func opened(row scanner, digest string) ([]byte, error) {
+// body returns a body as it was before it was sealed.
+func (o *opener) body(ctx context.Context, digest string) ([]byte, error) {
 	gone := fmt.Errorf("body %s: %w", digest, ledger.ErrGone)
-	var raw, key []byte
+	var raw []byte
 	var id sql.NullString
-	err := row.Scan(&raw, &id, &key)
+	err := o.from.row(ctx, "SELECT bytes, subject_key FROM bodies WHERE digest = $1", digest).Scan(&raw, &id)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, gone
-	case err != nil:
-		return nil, err
-	case !id.Valid:
-		return raw, nil
-	case key == nil:
+	case err != nil || !id.Valid:
+		return raw, err
+	}
+	if raw, err = o.unseal(ctx, raw); errors.Is(err, sql.ErrNoRows) {
 		return nil, gone
 	}
-	return ledger.Unseal(key, raw)
+	return raw, err
 }

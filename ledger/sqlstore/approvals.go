@@ -124,7 +124,11 @@ func (s *Store) RecordApproval(ctx context.Context, run ledger.Run, a ledger.App
 			}
 		}
 		a.ReceivedAt = t.now
-		doc, err := text(a)
+		sealed, err := t.sealing(ctx, run.Chain())
+		if err != nil {
+			return err
+		}
+		doc, err := sealed.keep(a, nil)
 		if err != nil {
 			return err
 		}
@@ -144,16 +148,16 @@ func (s *Store) RecordApproval(ctx context.Context, run ledger.Run, a ledger.App
 // Approvals implements [ledger.Effects].
 func (s *Store) Approvals(ctx context.Context, barrier string, page ledger.Page) ([]ledger.Approval, error) {
 	limit, offset := limits(page)
-	return list(ctx, s, "list approvals", "SELECT doc FROM approvals WHERE barrier = $1 ORDER BY serial LIMIT $2 OFFSET $3",
-		[]any{barrier, limit, offset}, document[ledger.Approval])
+	return documents[ledger.Approval](ctx, s, "list approvals", "SELECT doc FROM approvals WHERE barrier = $1 ORDER BY serial LIMIT $2 OFFSET $3",
+		[]any{barrier, limit, offset})
 }
 
 // Accepted implements [ledger.Effects].
 func (s *Store) Accepted(ctx context.Context, barriers []string, page ledger.Page) ([]ledger.Approval, error) {
 	limit, offset := limits(page)
 	there := slices.DeleteFunc(slices.Clone(barriers), func(id string) bool { return storable([]any{id}) != nil })
-	return list(ctx, s, "list accepted approvals", "SELECT doc FROM approvals WHERE accepted AND barrier "+s.d.Keys+" ORDER BY serial LIMIT $1 OFFSET $3",
-		[]any{limit, s.d.List(there), offset}, document[ledger.Approval])
+	return documents[ledger.Approval](ctx, s, "list accepted approvals", "SELECT doc FROM approvals WHERE accepted AND barrier "+s.d.Keys+" ORDER BY serial LIMIT $1 OFFSET $3",
+		[]any{limit, s.d.List(there), offset})
 }
 
 // Consumptions implements [ledger.Effects].

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -17,21 +16,40 @@ import (
 
 const selectBarrier = "SELECT state, refused, doc FROM barriers"
 
-// scanBarrier reads a barrier. Its document is that of its last change; the count of refused
-// signatures moves on.
-func scanBarrier(scan func(...any) error) (b ledger.Barrier, err error) {
-	var state, doc string
-	var refused int64
-	if err := scan(&state, &refused, &doc); err != nil {
-		return b, err
-	}
-	err = json.Unmarshal([]byte(doc), &b)
-	b.State, b.Refused = ledger.BarrierState(state), refused
+// barrierRow is a barrier as it is stored. Its document is that of its last change; the count
+// of refused signatures moves on.
+type barrierRow struct {
+	state, doc string
+	refused    int64
+}
+
+func scanBarrier(scan func(...any) error) (r barrierRow, err error) {
+	return r, scan(&r.state, &r.refused, &r.doc)
+}
+
+func scanBarriers(rows *sql.Rows) (barrierRow, error) { return scanBarrier(rows.Scan) }
+
+func openBarrier(ctx context.Context, o *opener, r barrierRow) (ledger.Barrier, error) {
+	b, err := decode[ledger.Barrier](ctx, o, r.doc)
+	b.State, b.Refused = ledger.BarrierState(r.state), r.refused
 	return b, err
 }
 
 func (t *tx) barrier(ctx context.Context, id string) (ledger.Barrier, error) {
-	return scanBarrier(t.row(ctx, selectBarrier+" WHERE id = $1", id).Scan)
+	r, err := scanBarrier(t.row(ctx, selectBarrier+" WHERE id = $1", id).Scan)
+	if err != nil {
+		return ledger.Barrier{}, err
+	}
+	return openBarrier(ctx, t.opener(), r)
+}
+
+// keepBarrier returns what the table stores of a barrier of a chain.
+func (t *tx) keepBarrier(ctx context.Context, chain string, b *ledger.Barrier) (string, error) {
+	sealed, err := t.sealing(ctx, chain)
+	if err != nil {
+		return "", err
+	}
+	return sealed.keep(b, nil)
 }
 
 // OpenBarrier implements [ledger.Effects].
@@ -89,7 +107,7 @@ func (s *Store) OpenBarrier(ctx context.Context, run ledger.Run, b ledger.Barrie
 				return err
 			}
 		}
-		doc, err := text(out)
+		doc, err := t.keepBarrier(ctx, run.Chain(), &out)
 		if err != nil {
 			return err
 		}
@@ -105,7 +123,7 @@ func (s *Store) OpenBarrier(ctx context.Context, run ledger.Run, b ledger.Barrie
 
 // waits returns an error unless an action waits by a decision, whose task is a draft.
 func (t *tx) waits(ctx context.Context, x ledger.Awaited) error {
-	d, err := one[ledger.Decision](ctx, t, "SELECT doc FROM decisions WHERE id = $1", x.Decision)
+	d, err := locked[ledger.Decision](ctx, t, "SELECT doc FROM decisions WHERE id = $1", x.Decision)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && (d.Invocation != x.Invocation || d.ActionDigest != x.Action || d.Decision == ledger.Approve) {
 		return fmt.Errorf("%w: no action waits by the decision %.120q", ledger.ErrConflict, x.Decision)
 	}
@@ -199,7 +217,7 @@ func (t *tx) holdsOf(ctx context.Context, b ledger.Barrier, end ledger.BarrierSt
 
 // closeBarrier states that a barrier has ended, and ends what waited for it.
 func (t *tx) closeBarrier(ctx context.Context, chain string, b *ledger.Barrier, holds []string) error {
-	doc, err := text(b)
+	doc, err := t.keepBarrier(ctx, chain, b)
 	if err != nil {
 		return err
 	}
@@ -251,7 +269,7 @@ func (t *tx) stated(ctx context.Context, i ledger.Invocation, statements []strin
 		if n > 0 && statements[n-1] >= id {
 			return fmt.Errorf("%w: the statements are not sorted, or not different", ledger.ErrInvalid)
 		}
-		v, err := one[ledger.Approval](ctx, t, "SELECT doc FROM approvals WHERE id = $1 AND accepted", id)
+		v, err := locked[ledger.Approval](ctx, t, "SELECT doc FROM approvals WHERE id = $1 AND accepted", id)
 		if errors.Is(err, sql.ErrNoRows) || err == nil && n > 0 && v.Barrier != at {
 			return fmt.Errorf("%w: the statement %.120q was refused, there is none, or it is of another barrier", ledger.ErrConflict, id)
 		}
@@ -272,22 +290,26 @@ func (t *tx) stated(ctx context.Context, i ledger.Invocation, statements []strin
 
 // Barrier implements [ledger.Effects].
 func (s *Store) Barrier(ctx context.Context, id string) (ledger.Barrier, error) {
-	return scanBarrier(func(into ...any) error {
-		return s.one(ctx, fmt.Sprintf("find barrier %.120q", id), selectBarrier+" WHERE id = $1", []any{id}, into...)
-	})
+	what := fmt.Sprintf("find barrier %.120q", id)
+	r, err := scanBarrier(func(into ...any) error { return s.one(ctx, what, selectBarrier+" WHERE id = $1", []any{id}, into...) })
+	if err != nil {
+		return ledger.Barrier{}, err
+	}
+	b, err := openBarrier(ctx, s.opener(), r)
+	return b, s.explain(what, err)
 }
 
 // ListBarriers implements [ledger.Effects].
 func (s *Store) ListBarriers(ctx context.Context, state ledger.BarrierState, page ledger.Page) ([]ledger.Barrier, error) {
 	limit, offset := limits(page)
-	return list(ctx, s, "list barriers", selectBarrier+" WHERE state = $1 OR $1 = '' ORDER BY expires_at, id LIMIT $2 OFFSET $3",
-		[]any{string(state), limit, offset}, func(rows *sql.Rows) (ledger.Barrier, error) { return scanBarrier(rows.Scan) })
+	return openAll(ctx, s, "list barriers", selectBarrier+" WHERE state = $1 OR $1 = '' ORDER BY expires_at, id LIMIT $2 OFFSET $3",
+		[]any{string(state), limit, offset}, scanBarriers, openBarrier)
 }
 
 // Forsaken implements [ledger.Effects].
 func (s *Store) Forsaken(ctx context.Context, limit int) ([]ledger.Barrier, error) {
 	limit, _ = limits(ledger.Page{Limit: limit})
-	return list(ctx, s, "list forsaken barriers", selectBarrier+` WHERE state = 'open'
+	return openAll(ctx, s, "list forsaken barriers", selectBarrier+` WHERE state = 'open'
 		AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.origin = barriers.origin AND runs.state = 'running') ORDER BY expires_at, id LIMIT $1`,
-		[]any{limit}, func(rows *sql.Rows) (ledger.Barrier, error) { return scanBarrier(rows.Scan) })
+		[]any{limit}, scanBarriers, openBarrier)
 }

@@ -53,27 +53,38 @@ func (s *Store) CheckBlobs(ctx context.Context, size int) error {
 	return err
 }
 
-// packet stores an evidence packet and returns its digest.
-func (t *tx) packet(ctx context.Context, p ledger.Packet) (string, error) {
+// packet stores an evidence packet, sealed if key is not nil, and returns its digest.
+func (t *tx) packet(ctx context.Context, p ledger.Packet, key *sealKey) (string, error) {
 	raw, err := p.Encode()
 	if err != nil {
 		return "", err
 	}
-	digest := plan.DigestOf(raw)
-	_, err = t.exec(ctx, "INSERT INTO evidence (digest, doc) VALUES ($1, $2) ON CONFLICT DO NOTHING", digest, string(raw))
+	digest, doc := plan.DigestOf(raw), string(raw)
+	if key != nil {
+		if raw, err = ledger.Seal(key.id, key.key, raw); err != nil {
+			return "", err
+		}
+		doc = string(raw)
+	}
+	_, err = t.exec(ctx, "INSERT INTO evidence (digest, doc) VALUES ($1, $2) ON CONFLICT DO NOTHING", digest, doc)
 	return digest, err
 }
 
 // Packet implements [ledger.Blobs].
 func (s *Store) Packet(ctx context.Context, digest string) (p ledger.Packet, err error) {
-	var raw string
-	if err := s.one(ctx, fmt.Sprintf("get evidence %.80s", digest), "SELECT doc FROM evidence WHERE digest = $1", []any{digest}, &raw); err != nil {
+	what := fmt.Sprintf("get evidence %.80s", digest)
+	var doc string
+	if err := s.one(ctx, what, "SELECT doc FROM evidence WHERE digest = $1", []any{digest}, &doc); err != nil {
 		return p, err
 	}
-	if plan.DigestOf([]byte(raw)) != digest {
-		return p, fmt.Errorf("get evidence %s: the stored bytes have another digest", digest)
+	raw, err := s.opener().open(ctx, doc)
+	if err != nil {
+		return p, s.explain(what, err)
 	}
-	if p, err = ledger.DecodePacket([]byte(raw)); err != nil {
+	if plan.DigestOf(raw) != digest {
+		return p, fmt.Errorf("%s: the stored bytes have another digest", what)
+	}
+	if p, err = ledger.DecodePacket(raw); err != nil {
 		return p, fmt.Errorf("get evidence %s: %w", digest, err)
 	}
 	return p, nil

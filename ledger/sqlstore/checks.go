@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -38,7 +37,11 @@ func (s *Store) RecordCheck(ctx context.Context, run ledger.Run, c ledger.Check)
 			return fmt.Errorf("%w: the node was checked %d times", ledger.ErrInvalid, last)
 		}
 		c.Workflow, c.Root, c.Origin, c.Number, c.MadeAt = run.Workflow, run.Root, run.Origin, last+1, t.now
-		doc, err := text(c)
+		sealed, err := t.sealing(ctx, run.Chain())
+		if err != nil {
+			return err
+		}
+		doc, err := sealed.keep(c, nil)
 		if err != nil {
 			return err
 		}
@@ -76,5 +79,6 @@ func (s *Store) LastCheck(ctx context.Context, workflow, origin, node string, vi
 		ORDER BY number DESC LIMIT 1`, []any{workflow, origin, node, visit, barrier}, &doc); err != nil {
 		return c, err
 	}
-	return c, s.explain(what, json.Unmarshal([]byte(doc), &c))
+	c, err = decode[ledger.Check](ctx, s.opener(), doc)
+	return c, s.explain(what, err)
 }

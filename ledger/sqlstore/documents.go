@@ -12,7 +12,9 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// document reads an entity that is stored as JSON.
+func scanText(rows *sql.Rows) (raw string, err error) { return raw, rows.Scan(&raw) }
+
+// document reads an entity that is stored as JSON, and is about no person.
 func document[T any](rows *sql.Rows) (T, error) {
 	var v T
 	var raw string

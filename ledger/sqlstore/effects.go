@@ -18,7 +18,7 @@ import (
 // then the run's. The entries about it are in the chain of the run that was last
 // permitted to call.
 
-const selectInvocation = `SELECT chain, salt, id, origin, action_digest, decision_id, task_id, hold_id, repeatable, permit, permit_until, unused, token,
+const selectInvocation = `SELECT chain, subject_key, salt, id, origin, action_digest, decision_id, task_id, hold_id, repeatable, permit, permit_until, unused, token,
 	state, attempt, doubted, call_not_after, output_digest, output FROM invocations`
 
 // row is an invocation with what only the store needs of it.
@@ -26,6 +26,8 @@ type row struct {
 	ledger.Invocation
 	chain, token string
 	salt         []byte
+	// subject names the key with which salt, permit, output and its digest are sealed, or is "".
+	subject string
 	// last is the last decision about it, or "", and waits the hold of that if the action
 	// waits at a barrier, or "".
 	last, waits string
@@ -34,10 +36,11 @@ type row struct {
 func scanInvocation(scan func(...any) error) (r row, err error) {
 	var until sql.NullInt64
 	var permit string
+	var subject sql.NullString
 	var permitUntil int64
-	err = scan(&r.chain, &r.salt, &r.ID, &r.Origin, &r.ActionDigest, &r.DecisionID, &r.TaskID, &r.HoldID, &r.Repeatable, &permit, &permitUntil, &r.Unused, &r.token,
+	err = scan(&r.chain, &subject, &r.salt, &r.ID, &r.Origin, &r.ActionDigest, &r.DecisionID, &r.TaskID, &r.HoldID, &r.Repeatable, &permit, &permitUntil, &r.Unused, &r.token,
 		&r.State, &r.Attempt, &r.Doubted, &until, &r.OutputDigest, &r.Output)
-	r.Permit, r.PermitUntil = json.RawMessage(permit), instant(permitUntil)
+	r.Permit, r.PermitUntil, r.subject = json.RawMessage(permit), instant(permitUntil), subject.String
 	if until.Valid {
 		t := instant(until.Int64)
 		r.CallNotAfter = &t
@@ -54,6 +57,35 @@ func (t *tx) invocation(ctx context.Context, id string) (row, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return row{}, nil
 	}
+	if err != nil {
+		return r, err
+	}
+	return t.opener().invocation(ctx, r)
+}
+
+// invocation opens what is sealed of an invocation. Of a person who is erased nothing is
+// left.
+func (o *opener) invocation(ctx context.Context, r row) (row, error) {
+	if r.subject == "" {
+		return r, nil
+	}
+	permit, err := o.open(ctx, string(r.Permit))
+	if errors.Is(err, sql.ErrNoRows) {
+		permit, err = []byte("null"), nil
+	}
+	if err != nil {
+		return r, err
+	}
+	r.Permit = permit
+	if r.salt, err = o.openBytes(ctx, r.salt); err != nil {
+		return r, err
+	}
+	digest, err := o.openBytes(ctx, []byte(r.OutputDigest))
+	if err != nil {
+		return r, err
+	}
+	r.OutputDigest = string(digest)
+	r.Output, err = o.openBytes(ctx, r.Output)
 	return r, err
 }
 
@@ -93,7 +125,7 @@ func (s *Store) Authorize(ctx context.Context, run ledger.Run, a ledger.Authoriz
 		}
 		switch out.Course {
 		case ledger.Stands:
-			out.Decision, err = one[ledger.Decision](ctx, t, "SELECT doc FROM decisions WHERE id = $1", have.DecisionID)
+			out.Decision, err = locked[ledger.Decision](ctx, t, "SELECT doc FROM decisions WHERE id = $1", have.DecisionID)
 			if errors.Is(err, sql.ErrNoRows) {
 				return nil // it was erased
 			}
@@ -129,6 +161,11 @@ func (t *tx) before(ctx context.Context, id string, have *row) error {
 	err := t.row(ctx, "SELECT id, salt FROM decisions WHERE invocation = $1 ORDER BY length(id) DESC, id DESC LIMIT 1", id).Scan(&decision, &salted)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
+	}
+	if len(salted) > len(salt()) { // it is sealed
+		if salted, err = t.opener().openBytes(ctx, salted); err != nil {
+			return err
+		}
 	}
 	if have.State == "" {
 		if have.salt = salted; len(salted) == 0 {
@@ -180,16 +217,6 @@ func (t *tx) lockMoney(ctx context.Context, cost *ledger.Money, holds ...string)
 
 // maxInvocation bounds the id of an invocation: a decision's is longer.
 const maxInvocation = maxText - 16
-
-// one reads an entity that is stored as JSON.
-func one[T any](ctx context.Context, t *tx, query string, args ...any) (T, error) {
-	var v T
-	var raw string
-	if err := t.row(ctx, query, args...).Scan(&raw); err != nil {
-		return v, err
-	}
-	return v, json.Unmarshal([]byte(raw), &v)
-}
 
 // decide decides on an action, and permits it if it is approved.
 func (t *tx) decide(ctx context.Context, run ledger.Run, a ledger.Authorization, action string, have row, judge func(ledger.Standing) (ledger.Ruling, error), out *ledger.Authorized) error {
@@ -339,13 +366,20 @@ func (t *tx) voided(ctx context.Context, id string) error {
 
 // decided states a decision with its evidence.
 func (t *tx) decided(ctx context.Context, run ledger.Run, d ledger.Decision, salt []byte, evidence ledger.Packet) error {
-	packet, err := t.packet(ctx, evidence)
+	sealed, err := t.sealing(ctx, run.Chain())
+	if err != nil {
+		return err
+	}
+	packet, err := t.packet(ctx, evidence, sealed)
 	if err != nil {
 		return err
 	}
 	d.Evidence = packet
-	doc, err := text(d)
+	doc, err := sealed.keep(d, nil)
 	if err != nil {
+		return err
+	}
+	if salt, err = sealed.keepBytes(salt); err != nil {
 		return err
 	}
 	if _, err := t.exec(ctx, "INSERT INTO decisions (id, invocation, chain, salt, doc) VALUES ($1, $2, $3, $4, $5)", d.ID, d.Invocation, run.Chain(), salt, doc); err != nil {
@@ -370,11 +404,25 @@ func (t *tx) permit(ctx context.Context, run ledger.Run, have row, p ledger.Perm
 	if err != nil {
 		return have.Invocation, err
 	}
-	args := []any{i.ID, run.Chain(), i.Origin, i.ActionDigest, i.DecisionID, i.HoldID, i.Repeatable, string(i.Permit), millis(i.PermitUntil), string(i.State), i.TaskID}
-	query := `INSERT INTO invocations (id, chain, origin, action_digest, decision_id, hold_id, repeatable, permit, permit_until, state, task_id, salt, unused, token, attempt, output_digest)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, TRUE, '', 0, '')`
+	sealed, err := t.sealing(ctx, run.Chain())
+	if err != nil {
+		return i, err
+	}
+	permit := string(i.Permit)
+	if sealed != nil {
+		if permit, err = sealed.keep(i.Permit, nil); err != nil {
+			return i, err
+		}
+	}
+	args := []any{i.ID, run.Chain(), i.Origin, i.ActionDigest, i.DecisionID, i.HoldID, i.Repeatable, permit, millis(i.PermitUntil), string(i.State), i.TaskID}
+	query := `INSERT INTO invocations (id, chain, origin, action_digest, decision_id, hold_id, repeatable, permit, permit_until, state, task_id, salt, subject_key, unused, token, attempt, output_digest)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, TRUE, '', 0, '')`
 	if have.State == "" {
-		args = append(args, have.salt)
+		kept, err := sealed.keepBytes(have.salt)
+		if err != nil {
+			return i, err
+		}
+		args = append(args, kept, sealed.name())
 	} else {
 		query = `UPDATE invocations SET chain = $2, origin = $3, action_digest = $4, decision_id = $5, hold_id = $6, repeatable = $7, permit = $8, permit_until = $9,
 			state = $10, task_id = $11, unused = TRUE WHERE id = $1`
@@ -475,6 +523,13 @@ func (s *Store) Settle(ctx context.Context, id string, e ledger.Effect) (ledger.
 		if len(e.Output) > ledger.MaxRunValue {
 			return r.Invocation, fmt.Errorf("%w: the output has %d bytes, more than %d", ledger.ErrInvalid, len(e.Output), ledger.MaxRunValue)
 		}
+		sealed, err := t.sealing(ctx, r.chain)
+		if err != nil {
+			return r.Invocation, err
+		}
+		if sealed != nil && sealed.gone {
+			e.OutputDigest, e.Output = "", nil // nothing about the person is kept
+		}
 		i, changed, err := r.Settle(e.Settlement, t.now)
 		if err != nil || !changed {
 			return i, err
@@ -487,15 +542,16 @@ func (s *Store) Settle(ctx context.Context, id string, e ledger.Effect) (ledger.
 		}
 		var output any // NULL
 		if i.State == ledger.Settled && e.Output != nil {
-			k, err := t.sealing(ctx, r.chain)
-			if err != nil {
+			i.Output = e.Output
+			if output, err = sealed.keepBytes(e.Output); err != nil {
 				return i, err
 			}
-			if k == nil || !k.gone {
-				i.Output, output = e.Output, e.Output
-			}
 		}
-		query, args := "state = $2, unused = FALSE, output_digest = $3, output = $4", []any{id, string(i.State), i.OutputDigest, output}
+		digest, err := sealed.keepText(i.OutputDigest)
+		if err != nil {
+			return i, err
+		}
+		query, args := "state = $2, unused = FALSE, output_digest = $3, output = $4", []any{id, string(i.State), digest, output}
 		// The guardian, which ends abandoned calls, may not write this column.
 		if !i.CallNotAfter.Time().Equal(r.CallNotAfter.Time()) {
 			query, args = query+", call_not_after = $5", append(args, millis(*i.CallNotAfter))
@@ -543,7 +599,11 @@ func (s *Store) Invocation(ctx context.Context, id string) (ledger.Invocation, e
 	r, err := scanInvocation(func(into ...any) error {
 		return s.one(ctx, fmt.Sprintf("find invocation %.120q", id), selectInvocation+" WHERE id = $1", []any{id}, into...)
 	})
-	return r.Invocation, err
+	if err != nil {
+		return r.Invocation, err
+	}
+	r, err = s.opener().invocation(ctx, r)
+	return r.Invocation, s.explain("find invocation", err)
 }
 
 // Abandoned implements [ledger.Effects].
@@ -553,10 +613,11 @@ func (s *Store) Abandoned(ctx context.Context, limit int) ([]ledger.Invocation, 
 		return nil, err
 	}
 	limit, _ = limits(ledger.Page{Limit: limit})
-	return list(ctx, s, "list abandoned invocations", selectInvocation+` WHERE state = 'calling' AND call_not_after < $1
+	return openAll(ctx, s, "list abandoned invocations", selectInvocation+` WHERE state = 'calling' AND call_not_after < $1
 		AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.origin = invocations.origin AND runs.state = 'running') ORDER BY call_not_after, id LIMIT $2`,
-		[]any{now - ledger.CallSkew.Milliseconds(), limit}, func(rows *sql.Rows) (ledger.Invocation, error) {
-			r, err := scanInvocation(rows.Scan)
+		[]any{now - ledger.CallSkew.Milliseconds(), limit}, func(rows *sql.Rows) (row, error) { return scanInvocation(rows.Scan) },
+		func(ctx context.Context, o *opener, r row) (ledger.Invocation, error) {
+			r, err := o.invocation(ctx, r)
 			return r.Invocation, err
 		})
 }
@@ -573,5 +634,6 @@ func chained[T any](ctx context.Context, t *tx, query string, args ...any) (T, s
 	if err := t.row(ctx, query, args...).Scan(&chain, &raw); err != nil {
 		return v, "", err
 	}
-	return v, chain, json.Unmarshal([]byte(raw), &v)
+	v, err := decode[T](ctx, t.opener(), raw)
+	return v, chain, err
 }

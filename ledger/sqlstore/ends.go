@@ -49,18 +49,28 @@ func (s *Store) CloseRun(ctx context.Context, end ledger.Run, last []ledger.Outc
 		if err := t.end(ctx, have, drafts, fresh); err != nil {
 			return err
 		}
-		kept := t.kept(have)
-		doc, err := text(kept)
+		kept := have
+		if sealed != nil && sealed.gone {
+			kept = bare(have)
+		}
+		// In the form in which it is read later.
+		plain, err := text(kept)
 		if err != nil {
 			return err
 		}
-		// In the form in which it is read later.
-		if r = (ledger.Run{}); json.Unmarshal([]byte(doc), &r) != nil {
+		if r = (ledger.Run{}); json.Unmarshal([]byte(plain), &r) != nil {
 			return fmt.Errorf("%w: it cannot be read again", ledger.ErrInvalid)
+		}
+		doc, err := sealed.keep(have, bare(have))
+		if err != nil {
+			return err
 		}
 		var value any // NULL
 		if len(end.Value) > 0 && (sealed == nil || !sealed.gone) {
-			r.Value, value = end.Value, end.Value
+			r.Value = end.Value
+			if value, err = sealed.keepBytes(end.Value); err != nil {
+				return err
+			}
 		}
 		_, err = t.exec(ctx, "UPDATE runs SET state = $3, doc = $4, closed_at = $5, value = $6 WHERE workflow = $1 AND root = $2",
 			r.Workflow, r.Root, string(r.State), doc, millis(at), value)
@@ -94,6 +104,6 @@ func (t *tx) closed(ctx context.Context, r ledger.Run) (bool, error) {
 // OpenRuns implements [ledger.Runs].
 func (s *Store) OpenRuns(ctx context.Context, workflow, root string, limit int) ([]ledger.Run, error) {
 	limit, _ = limits(ledger.Page{Limit: limit})
-	return list(ctx, s, "list open runs", "SELECT doc FROM runs WHERE state = 'running' AND (workflow, root) > ($1, $2) ORDER BY workflow, root LIMIT $3",
-		[]any{workflow, root, limit}, document[ledger.Run])
+	return documents[ledger.Run](ctx, s, "list open runs", "SELECT doc FROM runs WHERE state = 'running' AND (workflow, root) > ($1, $2) ORDER BY workflow, root LIMIT $3",
+		[]any{workflow, root, limit})
 }

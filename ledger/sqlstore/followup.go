@@ -44,7 +44,7 @@ func (s *Store) follow(ctx context.Context, what, id string, move func(ledger.Ba
 		}
 		out = moved
 		kind, suffix, data := of(&out)
-		doc, err := text(out)
+		doc, err := t.keepBarrier(ctx, chain, &out)
 		if err != nil {
 			return err
 		}

@@ -229,20 +229,10 @@ func (s *Store) Cosigned(ctx context.Context, limit int) ([][]byte, error) {
 
 // Body implements [ledger.Log].
 func (s *Store) Body(ctx context.Context, digest string) ([]byte, error) {
-	query, args := s.place(selectBody, []any{digest})
-	if storable(args) != nil {
-		return nil, fmt.Errorf("read body: %w", ledger.ErrGone)
-	}
 	if err := s.there(); err != nil {
 		return nil, s.explain("read a body", err)
 	}
-	// Whoever may read the log need not be somebody who may read the keys.
-	plain, own := s.place("SELECT bytes FROM bodies WHERE digest = $1 AND subject_key IS NULL", []any{digest})
-	var raw []byte
-	err := s.db.QueryRowContext(ctx, plain, own...).Scan(&raw)
-	if errors.Is(err, sql.ErrNoRows) {
-		raw, err = opened(s.db.QueryRowContext(ctx, query, args...), digest)
-	}
+	raw, err := s.opener().body(ctx, digest)
 	return raw, s.explain("read a body", err)
 }
 

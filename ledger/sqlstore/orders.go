@@ -2,7 +2,10 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -20,7 +23,7 @@ func (s *Store) RecordOrder(ctx context.Context, workflow, root string, o ledger
 		if err := t.lock(ctx, ledger.RunChain(workflow, root)); err != nil {
 			return err
 		}
-		r, _, err := t.stands(ctx, workflow, root)
+		r, sealed, err := t.stands(ctx, workflow, root)
 		if err != nil {
 			return err
 		}
@@ -39,7 +42,7 @@ func (s *Store) RecordOrder(ctx context.Context, workflow, root string, o ledger
 		if err := t.follows(ctx, r, &o); err != nil {
 			return err
 		}
-		said, err := t.fresh(ctx, r, &o)
+		said, err := t.fresh(ctx, r, &o, sealed)
 		if err != nil {
 			return err
 		}
@@ -85,9 +88,10 @@ func (t *tx) follows(ctx context.Context, r ledger.Run, o *ledger.Order) error {
 	return nil
 }
 
-// fresh returns the digest of what was signed, which must not have counted for the run yet, and
-// brings the envelope into its one form.
-func (t *tx) fresh(ctx context.Context, r ledger.Run, o *ledger.Order) (said string, err error) {
+// fresh returns what stands for what was signed, which must not have counted for the run yet, and
+// brings the envelope into its one form. It is a digest, of a person's run with that person's
+// key, since what was signed might be guessed.
+func (t *tx) fresh(ctx context.Context, r ledger.Run, o *ledger.Order, sealed *sealKey) (said string, err error) {
 	if o.Signed == nil {
 		return "", nil
 	}
@@ -96,6 +100,11 @@ func (t *tx) fresh(ctx context.Context, r ledger.Run, o *ledger.Order) (said str
 	}
 	if said, err = o.Said(); err != nil {
 		return "", err
+	}
+	if sealed != nil {
+		h := hmac.New(sha256.New, sealed.key)
+		h.Write([]byte(said))
+		said = hex.EncodeToString(h.Sum(nil))
 	}
 	var n int
 	if err := t.row(ctx, "SELECT count(*) FROM orders WHERE workflow = $1 AND root = $2 AND digest = $3", r.Workflow, r.Root, said).Scan(&n); err != nil {

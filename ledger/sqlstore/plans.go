@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,12 +12,13 @@ import (
 
 // find reads one entity.
 func find[T any](ctx context.Context, s *Store, what, query string, args ...any) (T, error) {
-	var v T
 	var raw string
+	var v T
 	if err := s.one(ctx, what, query, args, &raw); err != nil {
 		return v, err
 	}
-	return v, s.explain(what, json.Unmarshal([]byte(raw), &v))
+	v, err := decode[T](ctx, s.opener(), raw)
+	return v, s.explain(what, err)
 }
 
 // locked reads one entity in the transaction.
@@ -28,7 +28,7 @@ func locked[T any](ctx context.Context, t *tx, query string, args ...any) (T, er
 	if err := t.row(ctx, query, args...).Scan(&raw); err != nil {
 		return v, err
 	}
-	return v, json.Unmarshal([]byte(raw), &v)
+	return decode[T](ctx, t.opener(), raw)
 }
 
 // PublishPlan implements [ledger.Plans].

@@ -12,8 +12,6 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-const selectBody = "SELECT b.bytes, b.subject_key, k.key FROM bodies b LEFT JOIN subject_keys k ON k.id = b.subject_key WHERE b.digest = $1"
-
 // act states an action of the ledger itself, which may be repeated. The caller has
 // locked its chain, so that actions are stated in the order in which they take
 // effect.
@@ -117,6 +115,9 @@ func (s *Store) LiftLegalHold(ctx context.Context, chain, reason string) error {
 
 // EraseSubject implements [ledger.Retention].
 func (s *Store) EraseSubject(ctx context.Context, subject, reason string) error {
+	if s.ring == nil {
+		return fmt.Errorf("erase a subject: %w: the key for the keys of subjects is not configured (ledger.subjects)", ledger.ErrInvalid)
+	}
 	err := s.do(ctx, "erase a subject", func(t *tx) error {
 		if err := t.lock(ctx, ledger.LedgerChain); err != nil {
 			return err
@@ -124,8 +125,8 @@ func (s *Store) EraseSubject(ctx context.Context, subject, reason string) error 
 		if err := t.lockSubject(ctx, subject); err != nil {
 			return err
 		}
-		var id string
-		if err := t.row(ctx, "SELECT id FROM subject_keys WHERE name = $1", subject).Scan(&id); err != nil {
+		id, err := t.idOf(ctx, subject)
+		if err != nil {
 			return err
 		}
 		if err := t.lockKey(ctx, id); err != nil {
@@ -138,6 +139,9 @@ func (s *Store) EraseSubject(ctx context.Context, subject, reason string) error 
 		if held > 0 {
 			return fmt.Errorf("%d bodies are under legal hold: %w", held, ledger.ErrConflict)
 		}
+		if err := t.rewrap(ctx, id); err != nil {
+			return err
+		}
 		if _, err := t.exec(ctx, "DELETE FROM subject_keys WHERE id = $1", id); err != nil {
 			return err
 		}
@@ -149,8 +153,15 @@ func (s *Store) EraseSubject(ctx context.Context, subject, reason string) error 
 		}
 		return t.act(ctx, ledger.SubjectErased, ledger.ErasedData{Key: id, Reason: reason})
 	})
-	if s.d.Erased != nil && (err == nil || errors.Is(err, ledger.ErrNotFound)) {
-		// Also if the key was deleted before, while readers kept its traces in the file.
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return err
+	}
+	// Also if the key was deleted before: that erasure may have been interrupted.
+	if left := s.explain("erase a subject", s.destroyUnused(ctx)); left != nil {
+		return left
+	}
+	if s.d.Erased != nil {
+		// Readers may have kept traces in the file.
 		if scrub := s.explain("erase a subject", s.d.Erased(ctx, s.db)); scrub != nil {
 			return scrub
 		}

@@ -52,7 +52,7 @@ func (s *Store) OpenRun(ctx context.Context, r ledger.Run) error {
 			id = sealed.id
 		}
 		r.State, r.OpenedAt, r.ClosedAt, r.OutputDigest, r.Failure, r.Value = ledger.RunRunning, t.now, nil, "", nil, nil
-		doc, err := text(t.kept(r))
+		doc, err := sealed.keep(r, bare(r))
 		if err != nil {
 			return err
 		}
@@ -76,25 +76,21 @@ func (t *tx) unused(ctx context.Context, r ledger.Run) error {
 	if err != nil {
 		return err
 	}
-	all, err := collect(rows, document[ledger.Run])
+	all, err := collect(rows, scanText)
 	if err != nil {
 		return err
 	}
-	for _, have := range all {
+	o := t.opener()
+	for _, raw := range all {
+		have, err := decode[ledger.Run](ctx, o, raw)
+		if err != nil {
+			return err
+		}
 		if have.GrantDigest == r.GrantDigest && have.Origin != r.Origin {
 			return fmt.Errorf("%w: the start grant has opened the run %s", ledger.ErrConflict, have.Root)
 		}
 	}
 	return nil
-}
-
-// kept is what the tables beside the log store about a run: all of it, unless its
-// subject was erased.
-func (t *tx) kept(r ledger.Run) ledger.Run {
-	if k := t.keys[r.Chain()]; k != nil && k.gone {
-		return bare(r)
-	}
-	return r
 }
 
 // ofRun is an entry of a run's chain.
@@ -170,8 +166,8 @@ func (t *tx) outcomes(ctx context.Context, r ledger.Run, sealed *sealKey, outcom
 		d.Node, d.Visit, d.Element, d.Refs = o.Node, o.Visit, o.Element, refs("input", o.InputDigest, "output", o.OutputDigest)
 		d.Data = json.RawMessage(doc)
 		drafts = append(drafts, d)
-		if sealed != nil && sealed.gone {
-			if doc, err = text(bareOutcome(o)); err != nil {
+		if sealed != nil {
+			if doc, err = sealed.keep(o, bareOutcome(o)); err != nil {
 				return nil, 0, err
 			}
 		}
@@ -187,29 +183,42 @@ func (t *tx) outcomes(ctx context.Context, r ledger.Run, sealed *sealKey, outcom
 // Run implements [ledger.Runs].
 func (s *Store) Run(ctx context.Context, workflow, root string) (r ledger.Run, err error) {
 	what := fmt.Sprintf("find run %.120q", workflow)
-	query, args := "SELECT doc, value FROM runs WHERE workflow = $1 AND root = $2", []any{workflow, root}
+	query, args := "SELECT doc, value, subject_key FROM runs WHERE workflow = $1 AND root = $2", []any{workflow, root}
 	if root == "" {
-		query, args = "SELECT doc, value FROM runs WHERE workflow = $1 ORDER BY serial DESC LIMIT 1", args[:1]
+		query, args = "SELECT doc, value, subject_key FROM runs WHERE workflow = $1 ORDER BY serial DESC LIMIT 1", args[:1]
 	}
 	var doc string
 	var value []byte
-	if err := s.one(ctx, what, query, args, &doc, &value); err != nil {
+	var id sql.NullString
+	if err := s.one(ctx, what, query, args, &doc, &value, &id); err != nil {
 		return r, err
 	}
-	err = s.explain(what, json.Unmarshal([]byte(doc), &r))
-	r.Value = value
+	r, err = decodeRun(ctx, s.opener(), doc, value, id)
+	return r, s.explain(what, err)
+}
+
+// decodeRun opens a run with its value.
+func decodeRun(ctx context.Context, o *opener, doc string, value []byte, id sql.NullString) (r ledger.Run, err error) {
+	if r, err = decode[ledger.Run](ctx, o, doc); err != nil {
+		return r, err
+	}
+	if r.Value = value; id.Valid && o.ring != nil {
+		r.Value, err = o.openBytes(ctx, value)
+	} else if id.Valid {
+		r.Value = nil
+	}
 	return r, err
 }
 
 // ListRuns implements [ledger.Runs].
 func (s *Store) ListRuns(ctx context.Context, page ledger.Page) ([]ledger.Run, error) {
 	limit, offset := limits(page)
-	return list(ctx, s, "list runs", "SELECT doc FROM runs ORDER BY serial DESC LIMIT $1 OFFSET $2", []any{limit, offset}, document[ledger.Run])
+	return documents[ledger.Run](ctx, s, "list runs", "SELECT doc FROM runs ORDER BY serial DESC LIMIT $1 OFFSET $2", []any{limit, offset})
 }
 
 // Outcomes implements [ledger.Runs].
 func (s *Store) Outcomes(ctx context.Context, workflow, root string, page ledger.Page) ([]ledger.Outcome, error) {
 	limit, offset := limits(page)
-	return list(ctx, s, "list outcomes", "SELECT doc FROM outcomes WHERE workflow = $1 AND root = $2 ORDER BY serial LIMIT $3 OFFSET $4",
-		[]any{workflow, root, limit, offset}, document[ledger.Outcome])
+	return documents[ledger.Outcome](ctx, s, "list outcomes", "SELECT doc FROM outcomes WHERE workflow = $1 AND root = $2 ORDER BY serial LIMIT $3 OFFSET $4",
+		[]any{workflow, root, limit, offset})
 }

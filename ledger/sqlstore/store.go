@@ -23,6 +23,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/keyring"
 )
 
 //go:embed migrations
@@ -104,6 +105,8 @@ type Store struct {
 	db     *sql.DB
 	d      Dialect
 	origin string
+	// ring has the key that wraps the keys of subjects, or is nil.
+	ring *keyring.Ring
 	// statements caches rewritten statements. There are as many as this package
 	// has.
 	statements sync.Map
@@ -111,10 +114,12 @@ type Store struct {
 
 var _ ledger.Store = (*Store)(nil)
 
-// New returns the store of a database that has been migrated.
-func New(db *sql.DB, d Dialect, origin string) *Store {
+// New returns the store of a database that has been migrated. ring has the key that wraps
+// the keys of subjects; with nil, nothing about a person is stated, and what is there can
+// neither be read nor erased.
+func New(db *sql.DB, d Dialect, origin string, ring *keyring.Ring) *Store {
 	db.SetMaxIdleConns(d.Idle)
-	return &Store{db: db, d: d, origin: origin}
+	return &Store{db: db, d: d, origin: origin, ring: ring}
 }
 
 // Origin implements [ledger.Store].

@@ -6,12 +6,12 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/keyring"
 )
 
 // Everything that a run with a subject states is sealed with the subject's key,
@@ -59,34 +59,163 @@ func (t *tx) beside(ctx context.Context, name string) error {
 	return err
 }
 
+// keysLock is the lock under which keys of subjects are made, and wrapped anew: a new key
+// must not be wrapped with a generation that an erasure destroys.
+const keysLock = "subject keys"
+
 // keyOf returns the key of a subject, and creates it if necessary.
 func (t *tx) keyOf(ctx context.Context, subject string) (k sealKey, err error) {
+	if t.ring == nil {
+		return k, fmt.Errorf("%w: a person is named, and the key for the keys of subjects is not configured (ledger.subjects)", ledger.ErrInvalid)
+	}
 	if err := t.lockSubject(ctx, subject); err != nil {
 		return k, err
 	}
+	id, err := t.idOf(ctx, subject)
+	if errors.Is(err, sql.ErrNoRows) {
+		return t.newKey(ctx, subject)
+	}
+	if err != nil {
+		return k, err
+	}
+	if err := t.lockKey(ctx, id); err != nil {
+		return k, err
+	}
+	k.id = id
+	_, k.key, err = t.opener().unwrap(ctx, id)
+	return k, err
+}
+
+// idOf returns the id of the key of a subject, whose name is locked.
+func (t *tx) idOf(ctx context.Context, subject string) (id string, err error) {
+	all, err := t.ring.Generations()
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
+	}
+	for _, g := range slices.Backward(all) {
+		err = t.row(ctx, "SELECT id FROM subject_keys WHERE lookup = $1", g.Lookup(subject)).Scan(&id)
+		if !errors.Is(err, sql.ErrNoRows) {
+			return id, err
+		}
+	}
+	return "", sql.ErrNoRows
+}
+
+// newKey makes the key of a subject, whose name is locked.
+func (t *tx) newKey(ctx context.Context, subject string) (sealKey, error) {
 	fresh := newSealKey()
-	if _, err := t.exec(ctx, "INSERT INTO subject_keys (id, name, key) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING",
-		fresh.id, subject, fresh.key); err != nil {
-		return k, err
+	if err := t.beside(ctx, keysLock); err != nil {
+		return fresh, err
 	}
-	if err := t.row(ctx, "SELECT id, key FROM subject_keys WHERE name = $1", subject).Scan(&k.id, &k.key); err != nil {
-		return k, err
+	all, err := t.ring.Generations()
+	if err != nil {
+		return fresh, fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
 	}
-	return k, t.lockKey(ctx, k.id)
+	newest := all[len(all)-1]
+	wrapped, err := newest.Wrap(fresh.id, subject, fresh.key)
+	if err != nil {
+		return fresh, err
+	}
+	if _, err := t.exec(ctx, "INSERT INTO subject_keys (id, lookup, generation, wrapped) VALUES ($1, $2, $3, $4)",
+		fresh.id, newest.Lookup(subject), newest.Name, wrapped); err != nil {
+		return fresh, err
+	}
+	return fresh, t.lockKey(ctx, fresh.id)
+}
+
+// unusedGeneration returns a generation that wraps nothing: the newest, if an erasure that failed has
+// left it, or a new one.
+func (t *tx) unusedGeneration(ctx context.Context) (g keyring.Generation, err error) {
+	all, err := t.ring.Generations()
+	if err != nil {
+		return g, fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
+	}
+	var n int
+	g = all[len(all)-1]
+	if err := t.row(ctx, "SELECT count(*) FROM subject_keys WHERE generation = $1", g.Name).Scan(&n); err != nil {
+		return g, err
+	}
+	if n == 0 && len(all) > 1 {
+		return g, nil
+	}
+	if g, err = t.ring.Add(); err != nil {
+		err = fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
+	}
+	return g, err
+}
+
+// rewrap wraps the keys of all subjects but one with another generation, which has never
+// wrapped that one.
+func (t *tx) rewrap(ctx context.Context, but string) error {
+	if err := t.beside(ctx, keysLock); err != nil {
+		return err
+	}
+	g, err := t.unusedGeneration(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := t.rows(ctx, "SELECT id FROM subject_keys WHERE id <> $1 ORDER BY id", but)
+	if err != nil {
+		return err
+	}
+	ids, err := collect(rows, scanText)
+	if err != nil {
+		return err
+	}
+	o := t.opener()
+	for _, id := range ids {
+		subject, key, err := o.unwrap(ctx, id)
+		if err != nil {
+			return err
+		}
+		wrapped, err := g.Wrap(id, subject, key)
+		if err != nil {
+			return err
+		}
+		if _, err := t.exec(ctx, "UPDATE subject_keys SET lookup = $2, generation = $3, wrapped = $4 WHERE id = $1", id, g.Lookup(subject), g.Name, wrapped); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// destroyUnused destroys the generations that wrap nothing any more. The newest stays.
+func (s *Store) destroyUnused(ctx context.Context) error {
+	all, err := s.ring.Generations()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
+	}
+	used, err := list(ctx, s, "list generations", "SELECT DISTINCT generation FROM subject_keys", nil, scanText)
+	if err != nil {
+		return err
+	}
+	var gone []string
+	for _, g := range all[:len(all)-1] {
+		if !slices.Contains(used, g.Name) {
+			gone = append(gone, g.Name)
+		}
+	}
+	if err := s.ring.Destroy(gone...); err != nil {
+		return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
+	}
+	return nil
 }
 
 // keyNamed returns the key of an id.
 func (t *tx) keyNamed(ctx context.Context, id string) (sealKey, error) {
+	if t.ring == nil {
+		return sealKey{}, errNoRing
+	}
 	if err := t.lockKey(ctx, id); err != nil {
 		return sealKey{}, err
 	}
-	k := sealKey{id: id}
-	err := t.row(ctx, "SELECT key FROM subject_keys WHERE id = $1", id).Scan(&k.key)
+	_, key, err := t.opener().unwrap(ctx, id)
 	if errors.Is(err, sql.ErrNoRows) {
-		k, err = newSealKey(), nil
+		k := newSealKey()
 		k.id, k.gone = id, true
+		return k, nil
 	}
-	return k, err
+	return sealKey{id: id, key: key}, err
 }
 
 // sealing returns the key of a chain that is sealed, or nil. The chain is locked.
@@ -128,10 +257,9 @@ func (t *tx) stands(ctx context.Context, workflow, root string) (r ledger.Run, k
 	if err := t.row(ctx, "SELECT doc, value, subject_key FROM runs WHERE workflow = $1 AND root = $2", workflow, root).Scan(&doc, &value, &id); err != nil {
 		return r, nil, err
 	}
-	if err := json.Unmarshal([]byte(doc), &r); err != nil {
+	if r, err = decodeRun(ctx, t.opener(), doc, value, id); err != nil {
 		return r, nil, err
 	}
-	r.Value = value
 	k, err = t.sealedWith(ctx, r.Chain(), id)
 	return r, k, err
 }
@@ -181,46 +309,47 @@ func bareOutcome(o ledger.Outcome) ledger.Outcome {
 
 // forget removes the statements of a subject's runs from the tables beside the log.
 func (t *tx) forget(ctx context.Context, id string) error {
-	rows, err := t.rows(ctx, "SELECT doc FROM runs WHERE subject_key = $1", id)
+	rows, err := t.rows(ctx, "SELECT workflow, root, doc FROM runs WHERE subject_key = $1", id)
 	if err != nil {
 		return err
 	}
-	runs, err := collect(rows, document[ledger.Run])
+	type stored struct{ workflow, root, doc string }
+	runs, err := collect(rows, func(rows *sql.Rows) (r stored, err error) { return r, rows.Scan(&r.workflow, &r.root, &r.doc) })
 	if err != nil {
 		return err
 	}
 	for _, r := range runs {
-		doc, err := text(bare(r))
+		if left, ok := bareOf(r.doc); ok {
+			if _, err := t.exec(ctx, "UPDATE runs SET doc = $3, value = NULL WHERE workflow = $1 AND root = $2", r.workflow, r.root, left); err != nil {
+				return err
+			}
+		}
+		rows, err := t.rows(ctx, "SELECT serial, doc FROM outcomes WHERE workflow = $1 AND root = $2", r.workflow, r.root)
 		if err != nil {
 			return err
 		}
-		if _, err := t.exec(ctx, "UPDATE runs SET doc = $3, value = NULL WHERE workflow = $1 AND root = $2", r.Workflow, r.Root, doc); err != nil {
-			return err
+		type outcome struct {
+			serial int64
+			doc    string
 		}
-		rows, err := t.rows(ctx, "SELECT doc FROM outcomes WHERE workflow = $1 AND root = $2", r.Workflow, r.Root)
-		if err != nil {
-			return err
-		}
-		outcomes, err := collect(rows, document[ledger.Outcome])
+		outcomes, err := collect(rows, func(rows *sql.Rows) (o outcome, err error) { return o, rows.Scan(&o.serial, &o.doc) })
 		if err != nil {
 			return err
 		}
 		for _, o := range outcomes {
-			doc, err := text(bareOutcome(o))
-			if err != nil {
-				return err
-			}
-			if _, err := t.exec(ctx, "UPDATE outcomes SET doc = $6 WHERE workflow = $1 AND root = $2 AND node = $3 AND visit = $4 AND element = $5",
-				r.Workflow, r.Root, o.Node, o.Visit, o.Element, doc); err != nil {
-				return err
+			if left, ok := bareOf(o.doc); ok {
+				if _, err := t.exec(ctx, "UPDATE outcomes SET doc = $2 WHERE serial = $1", o.serial, left); err != nil {
+					return err
+				}
 			}
 		}
+		chain := ledger.RunChain(r.workflow, r.root)
 		for _, table := range []string{"tasks", "decisions", "barriers", "approvals", "checks"} {
-			if _, err := t.exec(ctx, "DELETE FROM "+table+" WHERE chain = $1", r.Chain()); err != nil {
+			if _, err := t.exec(ctx, "DELETE FROM "+table+" WHERE chain = $1", chain); err != nil {
 				return err
 			}
 		}
-		if _, err := t.exec(ctx, "UPDATE invocations SET permit = 'null', salt = NULL, output = NULL WHERE chain = $1", r.Chain()); err != nil {
+		if _, err := t.exec(ctx, "UPDATE invocations SET permit = 'null', salt = NULL, output = NULL, output_digest = '' WHERE chain = $1", chain); err != nil {
 			return err
 		}
 	}

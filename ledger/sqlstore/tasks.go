@@ -19,8 +19,26 @@ func (t *tx) stored(ctx context.Context, id string) (task.Task, string, error) {
 	if err := t.row(ctx, "SELECT chain, doc FROM tasks WHERE task_id = $1", id).Scan(&chain, &doc); err != nil {
 		return nil, "", err
 	}
-	v, err := task.Parse([]byte(doc))
+	v, err := openTask(ctx, t.opener(), doc)
 	return v, chain, err
+}
+
+// openTask opens and reads a stored task.
+func openTask(ctx context.Context, o *opener, doc string) (task.Task, error) {
+	raw, err := o.open(ctx, doc)
+	if err != nil {
+		return nil, err
+	}
+	return task.Parse(raw)
+}
+
+// keepTask returns what the table stores of a task of a chain.
+func (t *tx) keepTask(ctx context.Context, chain string, v task.Task) (string, error) {
+	sealed, err := t.sealing(ctx, chain)
+	if err != nil {
+		return "", err
+	}
+	return sealed.keep(v, nil)
 }
 
 // draftOf returns an entry about a task. Its chain is run/WORKFLOW/ROOT.
@@ -37,6 +55,9 @@ func (t *tx) drafted(ctx context.Context, run ledger.Run, d task.Draft) error {
 	}
 	if _, err := task.ParseDraft([]byte(doc)); err != nil {
 		return fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
+	}
+	if doc, err = t.keepTask(ctx, run.Chain(), d); err != nil {
+		return err
 	}
 	if _, err := t.exec(ctx, "INSERT INTO tasks (task_id, chain, state, created_at, doc) VALUES ($1, $2, $3, $4, $5)",
 		d.TaskID, run.Chain(), string(d.State), d.CreatedAt.UnixMilli(), doc); err != nil {
@@ -168,7 +189,7 @@ func (t *tx) signed(ctx context.Context, d *awaited, by task.Signature) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
 	}
-	doc, err := text(signed)
+	doc, err := t.keepTask(ctx, d.chain, signed)
 	if err != nil {
 		return err
 	}
@@ -216,7 +237,7 @@ func (t *tx) executed(ctx context.Context, r row, result json.RawMessage) error 
 	if err != nil {
 		return fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
 	}
-	doc, err := text(out)
+	doc, err := t.keepTask(ctx, chain, out)
 	if err != nil {
 		return err
 	}
@@ -224,17 +245,9 @@ func (t *tx) executed(ctx context.Context, r row, result json.RawMessage) error 
 	return err
 }
 
-func scanTask(rows *sql.Rows) (task.Task, error) {
-	var doc string
-	if err := rows.Scan(&doc); err != nil {
-		return nil, err
-	}
-	return task.Parse([]byte(doc))
-}
-
 // Task implements [ledger.Tasks].
 func (s *Store) Task(ctx context.Context, id string) (task.Task, error) {
-	found, err := list(ctx, s, "find task", "SELECT doc FROM tasks WHERE task_id = $1", []any{id}, scanTask)
+	found, err := openAll(ctx, s, "find task", "SELECT doc FROM tasks WHERE task_id = $1", []any{id}, scanText, openTask)
 	if err != nil {
 		return nil, err
 	}
@@ -247,6 +260,6 @@ func (s *Store) Task(ctx context.Context, id string) (task.Task, error) {
 // ListTasks implements [ledger.Tasks].
 func (s *Store) ListTasks(ctx context.Context, state task.State, page ledger.Page) ([]task.Task, error) {
 	limit, offset := limits(page)
-	return list(ctx, s, "list tasks", "SELECT doc FROM tasks WHERE state = $1 OR $1 = '' ORDER BY serial DESC LIMIT $2 OFFSET $3",
-		[]any{string(state), limit, offset}, scanTask)
+	return openAll(ctx, s, "list tasks", "SELECT doc FROM tasks WHERE state = $1 OR $1 = '' ORDER BY serial DESC LIMIT $2 OFFSET $3",
+		[]any{string(state), limit, offset}, scanText, openTask)
 }

@@ -59,10 +59,12 @@ CREATE TABLE bodies (
 );
 CREATE INDEX bodies_age ON bodies (class, at);
 CREATE INDEX bodies_subject ON bodies (subject_key) WHERE subject_key IS NOT NULL;
+-- Each is wrapped with a key that lies outside the database: see package keyring.
 CREATE TABLE subject_keys (
-	id   TEXT PRIMARY KEY,
-	name TEXT NOT NULL UNIQUE,
-	key  BYTEA NOT NULL
+	id         TEXT PRIMARY KEY,
+	lookup     TEXT NOT NULL UNIQUE, -- what the subject's name is found by
+	generation TEXT NOT NULL,        -- of the key that wraps
+	wrapped    BYTEA NOT NULL
 );
 CREATE TABLE legal_holds (
 	chain TEXT PRIMARY KEY
@@ -272,6 +274,9 @@ CREATE TABLE invocations (
 	origin         TEXT NOT NULL,
 	-- Of the action's digest; nowhere in the log. Erasing a subject removes it.
 	salt           BYTEA,
+	-- The key with which salt, permit, output and its digest are sealed, where the run is
+	-- about a person.
+	subject_key    TEXT,
 	action_digest  TEXT NOT NULL,
 	decision_id    TEXT NOT NULL UNIQUE,
 	task_id        TEXT NOT NULL,
