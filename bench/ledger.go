@@ -34,7 +34,7 @@ func logDrafts(run string, from int) []ledger.Draft {
 	for i := range out {
 		node := fmt.Sprintf("node-%d", from+i)
 		out[i] = ledger.Draft{
-			Chain: "run/" + run + "/root", Key: "node.succeeded/" + node, Kind: ledger.NodeSucceeded, Run: run, Node: node, Agent: "agent-42",
+			Chain: "run/" + run + "/root", Key: "node/" + node + "/0/0", Kind: ledger.NodeSucceeded, Run: run, Node: node, Agent: "agent-42",
 			Refs: []ledger.Ref{{Name: "output", Digest: ledger.BodyDigest([]byte(node))}},
 			Data: json.RawMessage(`{"activity":"text/count","attempts":1,"kind":"node.succeeded","node":"` + node + `","output_digest":"` + ledger.BodyDigest([]byte(node)) + `"}`),
 		}

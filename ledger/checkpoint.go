@@ -334,6 +334,34 @@ func Merge(checkpoint, more []byte) ([]byte, error) {
 	return out, nil
 }
 
+// makers returns the makers of the cosignatures of witnesses, by their verifier keys.
+func makers(witnesses []string) (map[string]bool, error) {
+	out := map[string]bool{}
+	for _, key := range witnesses {
+		v, err := cosign.NewVerifierForCosignatureV1(key)
+		if err != nil {
+			return nil, fmt.Errorf("the witness's verifier key %.120q: %w", key, err)
+		}
+		out[fmt.Sprintf("%s %08x", v.Name(), v.KeyHash())] = true
+	}
+	return out, nil
+}
+
+// without removes the signatures of some makers.
+func without(checkpoint []byte, some map[string]bool) []byte {
+	text, signatures, ok := bytes.Cut(checkpoint, []byte("\n\n"))
+	if !ok {
+		return checkpoint
+	}
+	out := append(bytes.Clone(text), "\n\n"...)
+	for line := range bytes.Lines(signatures) {
+		if !some[maker(line)] {
+			out = append(out, line...)
+		}
+	}
+	return out
+}
+
 // maker tells the key of a signature line, by its name and the hash that the
 // signature begins with: a witness that changes its key keeps its name.
 func maker(line []byte) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -34,6 +35,26 @@ type Sequencer struct {
 	Integrated func(checkpoint []byte)
 	// Failed, if set, is called with the errors after which Run continues.
 	Failed func(error)
+	// Begin, if set, is called whenever the sequencer becomes the leader, before it signs. Its
+	// errors [ErrCheckpoint] and [ErrProof] end Run.
+	Begin func(ctx context.Context) error
+	// Current, if set, is called whenever the leader has found that nothing waits, or has
+	// placed what did.
+	Current func()
+	// Found, if set, is called with what somebody has done to the log's tables: rows that were
+	// set aside, or that claim to be checkpoints.
+	Found func(error)
+	// Look is the pause between two looks for entries that neither have a place nor wait for
+	// one; 0 means a minute. One look in ten covers the whole log.
+	Look time.Duration
+
+	// told is up to which row that claims to be a checkpoint Found was called.
+	told int64
+	// looked is up to which serial there was nothing to recover, looks counts the looks, and
+	// look is when the next one is due.
+	looked int64
+	looks  int
+	look   time.Time
 }
 
 // DefaultBatch is how many entries a batch has at most.
@@ -78,6 +99,12 @@ func (s *Sequencer) lead(ctx context.Context, idle time.Duration) error {
 		return err
 	}
 	defer release()
+	if s.Begin != nil {
+		if err := s.Begin(ctx); err != nil {
+			return err
+		}
+	}
+	s.looks, s.look = 0, time.Time{}
 	if s.Leading != nil {
 		var beside sync.WaitGroup
 		leading, end := context.WithCancel(ctx)
@@ -86,12 +113,18 @@ func (s *Sequencer) lead(ctx context.Context, idle time.Duration) error {
 		defer end()
 	}
 	for ctx.Err() == nil {
+		if err := s.recover(ctx); err != nil {
+			return err
+		}
 		n, err := within(ctx, s, s.Integrate)
 		if errors.Is(err, ErrConflict) && s.Failed != nil {
 			s.Failed(err) // another leads, or what is to be placed has its place
 		}
 		if err != nil {
 			return err
+		}
+		if n < s.batch() && s.Current != nil {
+			s.Current()
 		}
 		switch {
 		case n == 0:
@@ -137,53 +170,93 @@ func (s *Sequencer) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// last opens the checkpoint from which the sequencer continues, and reports whether a
-// former key has signed it.
-func (s *Sequencer) last(raw []byte) (_ Checkpoint, rotated bool, err error) {
-	signed, err := Signers{Log: s.Key.Public()}.Open(raw)
-	if err == nil {
-		return signed.Checkpoint, false, nil
+// lookEvery is how many looks for lost entries there are for one at the whole log: a
+// transaction may commit rows whose serials others have passed.
+const lookEvery = 10
+
+// recover looks for lost entries, if it is time.
+func (s *Sequencer) recover(ctx context.Context) error {
+	if time.Now().Before(s.look) {
+		return nil
 	}
-	for _, key := range s.Former {
-		if former, again := (Signers{Log: key}).Open(raw); again == nil && former.Origin == s.Key.Name() {
-			return former.Checkpoint, true, nil
-		}
+	after := s.looked
+	if s.looks%lookEvery == 0 {
+		after = 0
 	}
-	return Checkpoint{}, false, err
+	n, err := within(ctx, s, func(ctx context.Context) (n int, err error) {
+		n, s.looked, err = s.Store.Recover(ctx, after)
+		return n, err
+	})
+	if err != nil {
+		return err
+	}
+	pause := s.Look
+	if pause <= 0 {
+		pause = time.Minute
+	}
+	s.looks, s.look = s.looks+1, time.Now().Add(pause)
+	if n > 0 && s.Found != nil {
+		s.Found(fmt.Errorf("%d entries had no place in the log, and did not wait for one: somebody has removed them from those that wait", n))
+	}
+	return nil
 }
 
-// Integrate places one batch, and returns its number of entries. The caller must be the
-// leader. An empty log gets its first checkpoint.
-func (s *Sequencer) Integrate(ctx context.Context) (int, error) {
-	now := Checkpoint{Origin: s.Key.Name(), Root: EmptyRoot()}
-	raw, err := s.Store.Checkpoint(ctx)
-	first, rotated := errors.Is(err, ErrNotFound), false
-	switch {
-	case first:
-	case err != nil:
-		return 0, fmt.Errorf("integrate: %w", err)
-	default:
-		// Do not trust the database about what the log was.
-		if now, rotated, err = s.last(raw); err != nil {
-			return 0, fmt.Errorf("integrate: the last checkpoint: %w", err)
+// last returns the checkpoint from which the sequencer continues, and reports whether a
+// former key has signed it. first says that the log has none.
+func (s *Sequencer) last(ctx context.Context) (c Checkpoint, rotated, first bool, err error) {
+	f, err := latest(ctx, s.Store, s.Key.Name(), append([]string{s.Key.Public()}, s.Former...))
+	s.pass(f.passed)
+	if errors.Is(err, ErrNotFound) {
+		return Checkpoint{Origin: s.Key.Name(), Root: EmptyRoot()}, false, true, nil
+	}
+	if errors.Is(err, ErrCheckpoint) {
+		err = fmt.Errorf("the last checkpoint: %w", err)
+	}
+	if err == nil && len(f.passed) > 0 {
+		if beyond, err := s.Store.Records(ctx, f.Checkpoint.Size, 1); err != nil || len(beyond) > 0 {
+			return f.Checkpoint, false, false, errors.Join(err, fmt.Errorf("%w: entries beyond the %d of the last checkpoint that this key has signed have places: the log may have another key by now", ErrCheckpoint, f.Checkpoint.Size))
 		}
 	}
-	limit := s.batch()
-	pending, err := s.Store.Pending(ctx, limit)
+	return f.Checkpoint, f.key > 0, false, err
+}
+
+// pass tells of rows that claim to be checkpoints, once of each.
+func (s *Sequencer) pass(rows []Head) {
+	told := s.told
+	n := 0
+	for _, h := range rows {
+		if h.N > s.told {
+			n++
+			told = max(told, h.N)
+		}
+	}
+	s.told = told
+	if n > 0 && s.Found != nil {
+		s.Found(fmt.Errorf("%w: %d rows that are stored as checkpoints are none that the log's key has signed: somebody has added them", ErrCheckpoint, n))
+	}
+}
+
+// Integrate places one batch, and returns the number of rows that it has dealt with: those
+// that were set aside, since they are no entries, included. The caller must be the leader. An
+// empty log gets its first checkpoint.
+func (s *Sequencer) Integrate(ctx context.Context) (int, error) {
+	// Do not trust the database about what the log was.
+	now, rotated, first, err := s.last(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("integrate: %w", err)
 	}
-	if len(pending) == 0 && !first && !rotated {
-		return 0, nil
+	candidates, err := s.Store.Candidates(ctx, s.batch())
+	if err != nil {
+		return 0, fmt.Errorf("integrate: %w", err)
+	}
+	batch, refused, err := s.sort(ctx, now.Origin, candidates)
+	if err != nil {
+		return 0, fmt.Errorf("integrate: %w", err)
+	}
+	if len(batch) == 0 && !first && !rotated {
+		return refused, nil
 	}
 	tree := OpenTree(ctx, now, s.Store)
-	batch := make([]Hash, len(pending))
-	for i, r := range pending {
-		if LeafHash(r.Bytes) != r.Hash {
-			return 0, fmt.Errorf("integrate: %w: the entry stored under %s has other bytes", ErrProof, r.Hash)
-		}
-		batch[i] = r.Hash
-	}
 	if err := tree.Add(batch...); err != nil {
 		return 0, fmt.Errorf("integrate: %w", err)
 	}
@@ -205,5 +278,52 @@ func (s *Sequencer) Integrate(ctx context.Context) (int, error) {
 	if s.Integrated != nil {
 		s.Integrated(signed)
 	}
-	return len(batch), nil
+	return len(batch) + refused, nil
 }
+
+// sort returns the entries that get places, and sets aside what is none, which refused counts.
+func (s *Sequencer) sort(ctx context.Context, origin string, candidates []Candidate) (batch []Hash, refused int, err error) {
+	if len(candidates) == 0 {
+		return nil, 0, nil
+	}
+	all, err := judge(ctx, s.Store, origin, candidates)
+	if err != nil {
+		return nil, 0, err
+	}
+	var aside []Aside
+	for _, j := range all {
+		switch j.verdict {
+		case accepted:
+			batch = append(batch, j.Hash)
+		case rejected:
+			aside = append(aside, Aside{Candidate: *j.Candidate, Why: reason(j.why)})
+		case waiting:
+			s.looks, s.look = 0, time.Time{} // for the entry before it, at once
+		}
+	}
+	if len(aside) == 0 {
+		return batch, 0, nil
+	}
+	if err := s.Store.SetAside(ctx, aside); err != nil {
+		return nil, 0, err
+	}
+	if s.Found != nil {
+		s.Found(fmt.Errorf("%d rows were set aside, since they are no entries of this log: the first, %.120q in the chain %.120q: %s", len(aside), aside[0].Key, aside[0].Chain, aside[0].Why))
+	}
+	return batch, len(aside), nil
+}
+
+// reason returns the text of an error as every database can store it: what is wrong with a row
+// may repeat its bytes.
+func reason(err error) string {
+	text := strings.Map(func(r rune) rune {
+		if control(r) {
+			return ' '
+		}
+		return r
+	}, err.Error())
+	return strings.ToValidUTF8(text[:min(len(text), maxReason)], "?")
+}
+
+// maxReason bounds a reason, in bytes.
+const maxReason = 500

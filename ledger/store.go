@@ -368,8 +368,24 @@ type Log interface {
 	// Find returns the record of a hash.
 	Find(ctx context.Context, h Hash) (Record, error)
 	// Pending lists entries without an index, in the order in which they will get one; at
-	// most limit.
+	// most limit. Candidates lists the same as rows.
 	Pending(ctx context.Context, limit int) ([]Record, error)
+	Candidates(ctx context.Context, limit int) ([]Candidate, error)
+	// Holders returns the rows that hold places in chains, one for each.
+	Holders(ctx context.Context, places []Place) ([]Holder, error)
+	// StoredBodies returns what is stored of bodies, by their digests.
+	StoredBodies(ctx context.Context, digests []string) (map[string]StoredBody, error)
+	// SetAside moves rows without an index to those that were set aside, so that their places
+	// in chains are free again. A row that has got an index meanwhile stays.
+	SetAside(ctx context.Context, rows []Aside) error
+	// Asides lists what was set aside, by serial, after the given one; at most limit.
+	Asides(ctx context.Context, after int64, limit int) ([]Aside, error)
+	// Lost lists rows with serials beyond after that have no index and do not wait for one: by
+	// the store's rules there are none. At most limit.
+	Lost(ctx context.Context, after int64, limit int) ([]Candidate, error)
+	// Recover returns such rows to those that wait, if the store can, and says how many there
+	// were, and up to which serial it has looked.
+	Recover(ctx context.Context, after int64) (found int, upTo int64, err error)
 	// Body returns a body by its digest, opened if it is sealed; ErrGone if it was
 	// pruned or erased. Stored returns it as it is stored.
 	Body(ctx context.Context, digest string) ([]byte, error)
@@ -382,19 +398,25 @@ type Log interface {
 	Lead(ctx context.Context) (release func(), err error)
 	// Integrate assigns the batch the indexes from size on, and stores tiles and the
 	// signed checkpoint, in one transaction. It may delete tiles that are prefixes of the
-	// new ones. The error is ErrConflict if the log's size is not size.
+	// new ones. The error is ErrConflict if the indexes that are assigned do not end at size.
 	Integrate(ctx context.Context, size int64, batch []Hash, tiles []Tile, checkpoint []byte) error
 	// Tile returns the hashes of a stored tile, or those with which a wider one begins.
 	Tile(ctx context.Context, level int, n int64, width int) ([]byte, error)
+	// Heads lists the rows that claim to be checkpoints, that of the largest size first, and of
+	// one size the one that was added last, after the given one; at most limit.
+	Heads(ctx context.Context, after Head, limit int) ([]Head, error)
 	// Checkpoint returns the latest checkpoint, ErrNotFound if there is none, with
-	// the cosignatures that AddCosignatures has stored for it.
+	// the cosignatures that AddCosignatures has stored for it. The store knows no keys: see
+	// [Verified].
 	Checkpoint(ctx context.Context) ([]byte, error)
 	// AddCosignatures stores the cosignatures of a checkpoint that the log has, or
 	// had: a witness may answer when there is a newer one. One of another tree is
 	// ErrConflict. The caller has verified them.
 	AddCosignatures(ctx context.Context, checkpoint []byte) error
+	// Cosignatures lists the texts that AddCosignatures has stored for a size.
+	Cosignatures(ctx context.Context, size int64) ([][]byte, error)
 	// Cosigned lists the checkpoints that have cosignatures, with them, the latest
-	// first; at most limit.
+	// first; those of at most limit sizes.
 	Cosigned(ctx context.Context, limit int) ([][]byte, error)
 }
 

@@ -117,7 +117,7 @@ func write(ctx context.Context, s ledger.Store, name string, i int) func() ([]st
 	var drafts []ledger.Draft
 	for k := range 1 + i%5 {
 		drafts = append(drafts, ledger.Draft{
-			Chain: fmt.Sprintf("crash/%d", k%2), Key: fmt.Sprintf("%s/%d/%d", name, i, k), Kind: ledger.SnapshotTaken,
+			Chain: fmt.Sprintf("snapshots/crash-%d", k%2), Key: fmt.Sprintf("%s/%d/%d", name, i, k), Kind: ledger.SnapshotTaken,
 			Data: json.RawMessage(fmt.Sprintf(`{"server":"%d"}`, i)),
 		})
 	}

@@ -209,7 +209,7 @@ type chain struct {
 // if it is allowed. The statements of a run are all sealed, with one key, or not at
 // all; statements on which others depend never are.
 func (c *chain) seal(e *ledger.Entry, key string) string {
-	if key != "" && lasting[e.Kind.Class()] > lasting[ledger.Evidence] {
+	if key != "" && e.Kind.Class().Rank() > ledger.Evidence.Rank() {
 		return fmt.Sprintf("the body of an entry of kind %s is sealed, which none is", e.Kind)
 	}
 	if c.run == "" {
@@ -320,7 +320,7 @@ func (v *verifier) entry(x entry, bodies *stream[body]) {
 	if e.Origin != v.trust.Origin {
 		v.problem(BadEntry, i, "it is of the log %s", e.Origin)
 	}
-	if why := misplaced(e); why != "" {
+	if why := e.Misplaced(); why != "" {
 		v.problem(BadEntry, i, "%s", why)
 	}
 	c := v.link(i, e, x.hash)

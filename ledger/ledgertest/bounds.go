@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -415,7 +416,7 @@ func tiles(t *testing.T, open Open) {
 	const n = 600
 	drafts := make([]ledger.Draft, n)
 	for i := range drafts {
-		drafts[i] = ledger.Draft{Chain: "c", Key: fmt.Sprint(i), Kind: ledger.SnapshotTaken}
+		drafts[i] = ledger.Draft{Chain: "snapshots/c", Key: fmt.Sprint(i), Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)}
 	}
 	_, err := s.Append(ctx, drafts...)
 	require.NoError(t, err)

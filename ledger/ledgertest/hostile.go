@@ -40,8 +40,8 @@ func hostile(t *testing.T, open Open) {
 		refused("OpenHold", no(s.OpenHold(ctx, ledger.Hold{ID: bad, Agent: "agent-42", Amount: usd(t, 1)})))
 		refused("Authorize", no(s.Authorize(ctx, going, Ask(bad, "a"), Rule(ledger.Approve))))
 		refused("RecordApproval", s.RecordApproval(ctx, going, ledger.Approval{ID: bad, Barrier: "b", Envelope: json.RawMessage(`{}`)}))
-		refused("Append", no(s.Append(ctx, ledger.Draft{Chain: bad, Key: "k", Kind: ledger.SnapshotTaken})))
-		refused("Append", no(s.Append(ctx, ledger.Draft{Chain: "c", Key: bad, Kind: ledger.SnapshotTaken})))
+		refused("Append", no(s.Append(ctx, ledger.Draft{Chain: bad, Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)})))
+		refused("Append", no(s.Append(ctx, ledger.Draft{Chain: "snapshots/c", Key: bad, Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)})))
 		refused("TakeSnapshot", s.TakeSnapshot(ctx, ledger.Snapshot{Server: bad}))
 		refused("PublishPlan", no(s.PublishPlan(ctx, ledger.Plan{Name: bad, Version: "1", Digest: digest("x"), SourceDigest: digest("y")})))
 		refused("RegisterTool", s.RegisterTool(ctx, ledger.Tool{ToolID: bad, Schema: json.RawMessage(`{}`)}))
@@ -91,12 +91,12 @@ func hostile(t *testing.T, open Open) {
 	r.State, r.Value = ledger.RunSucceeded, make([]byte, ledger.MaxRunValue+1)
 	closing(r)
 	refused(s.RecordOutcomes(ctx, "w", "r1", []ledger.Outcome{{Node: "x", Kind: ledger.RunClosed}}))
-	refused(no(s.Append(ctx, ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`[1]`)})))
-	refused(no(s.Append(ctx, ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"a":1,"a":2}`)})))
-	refused(no(s.Append(ctx, ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"a":"` + strings.Repeat("x", ledger.MaxBodyBytes) + `"}`)})))
+	refused(no(s.Append(ctx, ledger.Draft{Chain: "snapshots/c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`[1]`)})))
+	refused(no(s.Append(ctx, ledger.Draft{Chain: "snapshots/c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"a":1,"a":2}`)})))
+	refused(no(s.Append(ctx, ledger.Draft{Chain: "snapshots/c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"a":"` + strings.Repeat("x", ledger.MaxBodyBytes) + `"}`)})))
 	refused(no(s.Append(ctx, ledger.Draft{Chain: "c", Key: "k", Kind: "made.up"})))
 	refused(no(s.Append(ctx, make([]ledger.Draft, 5000)...)))
-	refused(no(s.Append(ctx, ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken, Subject: long, Data: json.RawMessage(`{}`)})))
+	refused(no(s.Append(ctx, ledger.Draft{Chain: "snapshots/c", Key: "k", Kind: ledger.SnapshotTaken, Subject: long, Data: json.RawMessage(`{}`)})))
 	for _, risk := range []json.Number{"", "NaN", "1.1", "-0.1", "0x1p-2", "1e400", "1e-99999999", "Infinity"} {
 		refused(s.StateHypothesis(ctx, ledger.Hypothesis{HypothesisID: "h-2", AgentID: "agent-42", Inputs: json.RawMessage(`{}`), Prediction: json.RawMessage(`{}`), RiskScore: risk}))
 	}
@@ -149,7 +149,7 @@ func ambiguous(t *testing.T, open Open) {
 		require.NoError(t, no(s.Settle(ctx, id, settled(2, ""))))
 	}
 
-	d := ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"a":1}`)}
+	d := ledger.Draft{Chain: "snapshots/c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"a":1}`)}
 	records, err := s.Append(ctx, d, d)
 	require.NoError(t, err)
 	require.Equal(t, records[0], records[1])
@@ -159,15 +159,13 @@ func ambiguous(t *testing.T, open Open) {
 	third.Data = json.RawMessage(`{"a":3}`)
 	require.ErrorIs(t, no(s.Append(ctx, other, third)), ledger.ErrConflict)
 	bare := d
-	bare.Data = nil
-	require.ErrorIs(t, no(s.Append(ctx, bare)), ledger.ErrConflict, "an entry with a body is not one without")
-	bare.Key = "bare"
-	require.NoError(t, no(s.Append(ctx, bare)))
-	bare.Data = d.Data
-	require.ErrorIs(t, no(s.Append(ctx, bare)), ledger.ErrConflict, "nor the other way round")
-	chain, err := s.Chain(ctx, "c", 0, everything.Limit)
+	bare.Data, bare.Key = nil, "bare"
+	require.ErrorIs(t, no(s.Append(ctx, bare)), ledger.ErrInvalid, "an entry has a body")
+	bare.Data, bare.Chain = d.Data, "elsewhere"
+	require.ErrorIs(t, no(s.Append(ctx, bare)), ledger.ErrInvalid, "and stands where those of its kind do")
+	chain, err := s.Chain(ctx, "snapshots/c", 0, everything.Limit)
 	require.NoError(t, err)
-	require.Len(t, chain, 2)
+	require.Len(t, chain, 1)
 
 	// An approval belongs to its run.
 	elsewhere := run()
@@ -287,7 +285,7 @@ func places(t *testing.T, open Open) {
 	s := open(t)
 	ctx := t.Context()
 	for i := range 6 {
-		_, err := s.Append(ctx, ledger.Draft{Chain: "c", Key: fmt.Sprint(i), Kind: ledger.SnapshotTaken})
+		_, err := s.Append(ctx, ledger.Draft{Chain: "snapshots/c", Key: fmt.Sprint(i), Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)})
 		require.NoError(t, err)
 	}
 	pending, err := s.Pending(ctx, 100)
@@ -302,7 +300,9 @@ func places(t *testing.T, open Open) {
 	conflict(0, h(1), h(0))
 	conflict(0, h(0), h(0))
 	conflict(0, h(0), ledger.Hash{1})
-	require.NoError(t, s.Integrate(ctx, 0, []ledger.Hash{h(0), h(1)}, nil, []byte("x")))
+	checkpoint, err := Key(t).Sign(ledger.Checkpoint{Origin: Origin, Size: 2})
+	require.NoError(t, err)
+	require.NoError(t, s.Integrate(ctx, 0, []ledger.Hash{h(0), h(1)}, nil, checkpoint))
 	conflict(0, h(2))
 	conflict(2, h(1))
 	conflict(2, h(0), h(2))

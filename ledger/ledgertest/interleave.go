@@ -226,9 +226,9 @@ func (a action) ask(ctx context.Context, t testing.TB, s ledger.Store, key *ledg
 	case "snapshot":
 		return s.TakeSnapshot(ctx, ledger.Snapshot{Server: id, Fingerprint: name, Digest: digest(name)})
 	case "append":
-		d := ledger.Draft{Chain: id, Key: name, Kind: ledger.SnapshotTaken, Data: doc, Subject: []string{"", "erika", "max", ""}[a.B]}
+		d := ledger.Draft{Chain: ledger.SnapshotsChain(id), Key: name, Kind: ledger.SnapshotTaken, Data: doc, Subject: []string{"", "erika", "max", ""}[a.B]}
 		e := d
-		e.Chain, e.Subject = fmt.Sprintf("x-%d", (a.A+1)%3), []string{"max", "", "erika", ""}[a.B]
+		e.Chain, e.Subject = ledger.SnapshotsChain(fmt.Sprintf("x-%d", (a.A+1)%3)), []string{"max", "", "erika", ""}[a.B]
 		return no(s.Append(ctx, d, e, d))
 	case "erase":
 		return s.EraseSubject(ctx, []string{"erika", "max", "nobody"}[a.A], "asked")

@@ -35,7 +35,7 @@ func packets(t *testing.T, open Open) {
 	}
 	say := func(chain, key, packet string, class ledger.Class) {
 		_, err := s.Append(ctx, ledger.Draft{
-			Chain: chain, Key: key, Kind: ledger.SnapshotTaken, Class: class, Data: json.RawMessage(`{"server":"s"}`),
+			Chain: ledger.RunChain(chain, "r"), Run: chain, Node: key, Key: "node/" + key + "/0/0", Kind: ledger.NodeSucceeded, Class: class, Data: json.RawMessage(`{"server":"s"}`),
 			Refs: []ledger.Ref{{Name: ledger.EvidenceRef, Digest: packet}},
 		})
 		require.NoError(t, err)
@@ -52,7 +52,7 @@ func packets(t *testing.T, open Open) {
 	old, shared, held := put(run(), "old"), put(run(), "shared"), put(run(), "held")
 	say("a", "shared", shared, ledger.Operational)
 	say("c", "held", held, ledger.Operational)
-	require.NoError(t, s.PlaceLegalHold(ctx, "c", "case"))
+	require.NoError(t, s.PlaceLegalHold(ctx, ledger.RunChain("c", "r"), "case"))
 	n, err := s.Prune(ctx, ledger.Operational, time.Now().Add(time.Hour), "old")
 	require.NoError(t, err)
 	require.Equal(t, 2, n, "the run, and an entry of the shared one")

@@ -99,7 +99,7 @@ func erasure(t *testing.T, open Open) {
 	ctx := t.Context()
 	key := Key(t)
 	say := func(chain, k, subject string) ledger.Record {
-		r, err := s.Append(ctx, ledger.Draft{Chain: chain, Key: k, Kind: ledger.SnapshotTaken, Subject: subject, Data: json.RawMessage(`{"server":"of Erika"}`)})
+		r, err := s.Append(ctx, ledger.Draft{Chain: ledger.SnapshotsChain(chain), Key: k, Kind: ledger.SnapshotTaken, Subject: subject, Data: json.RawMessage(`{"server":"of Erika"}`)})
 		require.NoError(t, err)
 		return r[0]
 	}
@@ -107,7 +107,7 @@ func erasure(t *testing.T, open Open) {
 	say("b", "1", "erika")
 	say("a", "2", "max")
 	require.Equal(t, first, say("a", "1", "erika"), "the same again is found, though sealed anew it would differ")
-	digests := append(bodiesOf(t, s, "a"), bodiesOf(t, s, "b")...)
+	digests := append(bodiesOf(t, s, ledger.SnapshotsChain("a")), bodiesOf(t, s, ledger.SnapshotsChain("b"))...)
 	for _, d := range digests {
 		raw, err := s.Body(ctx, d)
 		require.NoError(t, err)
@@ -119,9 +119,9 @@ func erasure(t *testing.T, open Open) {
 		require.Equal(t, d, ledger.BodyDigest(stored), "the log commits to what is sealed")
 	}
 	require.ErrorIs(t, s.EraseSubject(ctx, "nobody", "asked"), ledger.ErrNotFound)
-	require.NoError(t, s.PlaceLegalHold(ctx, "b", "case"))
+	require.NoError(t, s.PlaceLegalHold(ctx, ledger.SnapshotsChain("b"), "case"))
 	require.ErrorIs(t, s.EraseSubject(ctx, "erika", "asked"), ledger.ErrConflict)
-	require.NoError(t, s.LiftLegalHold(ctx, "b", "done"))
+	require.NoError(t, s.LiftLegalHold(ctx, ledger.SnapshotsChain("b"), "done"))
 	require.NoError(t, s.EraseSubject(ctx, "erika", "asked"))
 	require.ErrorIs(t, s.EraseSubject(ctx, "erika", "asked"), ledger.ErrNotFound)
 	for i, d := range digests {

@@ -132,7 +132,7 @@ func sequencer(t *testing.T, open Open) {
 	for c := range chains {
 		writers.Go(func() {
 			for i := range each {
-				_, err := s.Append(t.Context(), ledger.Draft{Chain: fmt.Sprintf("test/%d", c%3), Key: fmt.Sprintf("%d/%d", c, i), Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"server":"s"}`)})
+				_, err := s.Append(t.Context(), ledger.Draft{Chain: fmt.Sprintf("snapshots/%d", c%3), Key: fmt.Sprintf("%d/%d", c, i), Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"server":"s"}`)})
 				if err != nil {
 					t.Error(err)
 				}

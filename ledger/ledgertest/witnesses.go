@@ -18,7 +18,7 @@ func witnesses(t *testing.T, open Open) {
 	key := Key(t)
 	grow := func(q *ledger.Sequencer, n int) []byte {
 		for i := range n {
-			_, err := s.Append(t.Context(), ledger.Draft{Chain: "test/w", Key: fmt.Sprint(q.Key.Public(), i, n), Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"server":"s"}`)})
+			_, err := s.Append(t.Context(), ledger.Draft{Chain: "snapshots/w", Key: fmt.Sprint(q.Key.Public(), i, n), Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"server":"s"}`)})
 			require.NoError(t, err)
 		}
 		_, err := q.Integrate(t.Context())

@@ -52,7 +52,7 @@ func TestDiskFull(t *testing.T) {
 	entry := func(i int) ledger.Draft {
 		text, err := json.Marshal(random)
 		require.NoError(t, err)
-		return ledger.Draft{Chain: "c", Key: fmt.Sprint(i), Kind: ledger.SnapshotTaken, Data: json.RawMessage(fmt.Sprintf(`{"server":"%d","x":%s}`, i, text))}
+		return ledger.Draft{Chain: "snapshots/c", Key: fmt.Sprint(i), Kind: ledger.SnapshotTaken, Data: json.RawMessage(fmt.Sprintf(`{"server":"%d","x":%s}`, i, text))}
 	}
 	i := 0
 	for ; ; i++ {
@@ -66,7 +66,7 @@ func TestDiskFull(t *testing.T) {
 	require.ErrorContains(t, err, "No space left on device")
 	_, err = s.Append(ctx, entry(i))
 	require.ErrorIs(t, err, ledger.ErrUnavailable, "again is no better")
-	chain, err := s.Chain(ctx, "c", 0, 10_000)
+	chain, err := s.Chain(ctx, "snapshots/c", 0, 10_000)
 	require.NoError(t, err, "one can still read")
 	require.Len(t, chain, len(said))
 
@@ -77,7 +77,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	ledgertest.Drain(t, s, ledgertest.Key(t))
 	ledgertest.Same(t, s, ledgertest.Replay(t, s))
-	chain, err = s.Chain(ctx, "c", 0, 10_000)
+	chain, err = s.Chain(ctx, "snapshots/c", 0, 10_000)
 	require.NoError(t, err)
 	require.Len(t, chain, len(said)+1)
 }

@@ -48,7 +48,7 @@ func TestOutage(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "a", Currency: "USD", Every: ledger.Forever, Limit: cents}))
 	hold := ledger.Hold{ID: "h", Agent: "a", Amount: cents, ExpiresAt: ledger.At(time.Unix(1<<33, 0))}
-	draft := ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)}
+	draft := ledger.Draft{Chain: "snapshots/c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)}
 	unavailable := func(err error) {
 		t.Helper()
 		require.ErrorIs(t, err, ledger.ErrUnavailable)
@@ -109,7 +109,7 @@ func TestOutage(t *testing.T) {
 		eventually(t, func() error { _, err := s.OpenHold(ctx, hold); return err })
 		eventually(t, func() error { _, err := s.Append(ctx, draft); return err })
 	}
-	chain, err := s.Chain(ctx, "c", 0, 10_000)
+	chain, err := s.Chain(ctx, "snapshots/c", 0, 10_000)
 	require.NoError(t, err)
 	require.Len(t, chain, 1)
 	ledgertest.Drain(t, s, ledgertest.Key(t))
@@ -135,7 +135,7 @@ func TestSettingsOfTheDatabase(t *testing.T) {
 				for i := range errs {
 					all.Go(func() {
 						// They wait for each other.
-						_, errs[i] = s.Append(t.Context(), ledger.Draft{Chain: "c", Key: fmt.Sprint(n.Add(1)), Kind: ledger.SnapshotTaken})
+						_, errs[i] = s.Append(t.Context(), ledger.Draft{Chain: "snapshots/c", Key: fmt.Sprint(n.Add(1)), Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)})
 					})
 				}
 				all.Wait()
@@ -159,7 +159,7 @@ func TestCallerGivesUp(t *testing.T) {
 	conn := connect(t, o)
 	_, err := conn.Exec(t.Context(), "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('c', 7))")
 	require.NoError(t, err)
-	draft := ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken}
+	draft := ledger.Draft{Chain: "snapshots/c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, err = s.Append(ctx, draft)
@@ -169,7 +169,7 @@ func TestCallerGivesUp(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Append(t.Context(), draft)
 	require.NoError(t, err)
-	chain, err := s.Chain(t.Context(), "c", 0, 10_000)
+	chain, err := s.Chain(t.Context(), "snapshots/c", 0, 10_000)
 	require.NoError(t, err)
 	require.Len(t, chain, 1)
 }

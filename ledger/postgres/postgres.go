@@ -60,14 +60,22 @@ var dialect = sqlstore.Dialect{
 	Isolation: sql.LevelReadCommitted,
 	// A transaction's lock. Two chains whose names have the same hash merely
 	// wait for each other. The clock is read while it is held.
-	Lock:    "SELECT CASE WHEN pg_advisory_xact_lock(hashtextextended($1, 7)) IS NULL THEN 0 ELSE " + clock + " END",
-	Now:     "SELECT " + clock,
-	Keys:    "= ANY($2)",
-	List:    func(keys []string) any { return keys },
-	Write:   write,
-	Pending: "SELECT e.hash, e.bytes FROM pending p JOIN entries e ON e.serial = p.serial ORDER BY p.serial LIMIT $1",
-	Place:   place,
-	Prune:   prune,
+	Lock:  "SELECT CASE WHEN pg_advisory_xact_lock(hashtextextended($1, 7)) IS NULL THEN 0 ELSE " + clock + " END",
+	Now:   "SELECT " + clock,
+	Keys:  "= ANY($2)",
+	List:  func(keys []string) any { return keys },
+	Write: write,
+	Each:  "unnest($1::text[]) AS u (value)",
+	Pending: "SELECT " + sqlstore.Columns + ` FROM pending p JOIN entries e ON e.serial = p.serial
+		WHERE NOT EXISTS (SELECT FROM log_index i WHERE i.serial = p.serial) ORDER BY p.serial LIMIT $1`,
+	Holders: `SELECT coalesce(e.serial, 0), e.hash, i.place FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS u (chain, n, o)
+		LEFT JOIN entries e ON e.chain = u.chain AND e.n = u.n LEFT JOIN log_index i ON i.serial = e.serial ORDER BY u.o`,
+	Places:   places,
+	Place:    place,
+	SetAside: setAside,
+	Lost:     "SELECT " + sqlstore.Columns + " FROM entries e WHERE e.serial > $1 AND " + lost + " ORDER BY e.serial LIMIT $2",
+	Recover:  recoverLost,
+	Prune:    prune,
 	Packets: func(ctx context.Context, t *sql.Tx) error {
 		_, err := t.ExecContext(ctx, "SELECT drop_packets()")
 		return err
@@ -111,6 +119,42 @@ func write(ctx context.Context, t *sql.Tx, chain string, at int64, rows []sqlsto
 			RETURNING serial
 		) INSERT INTO pending (serial) SELECT serial FROM e`,
 		chain, at, digests, classes, sealed, bodies, hashes, numbers, keys, kinds, texts)
+	return err
+}
+
+// lost is the condition that an entry neither has a place nor waits for one.
+const lost = "NOT EXISTS (SELECT FROM log_index i WHERE i.serial = e.serial) AND NOT EXISTS (SELECT FROM pending p WHERE p.serial = e.serial)"
+
+// recovers bounds the entries that one look returns to those that wait.
+const recovers = 10_000
+
+// recoverLost returns entries to those that wait for a place.
+func recoverLost(ctx context.Context, t *sql.Tx, after int64) (found int, upTo int64, err error) {
+	err = t.QueryRowContext(ctx, "WITH l AS (SELECT e.serial FROM entries e WHERE e.serial > $1 AND "+lost+` ORDER BY e.serial LIMIT $2), p AS (
+			INSERT INTO pending (serial) SELECT serial FROM l ON CONFLICT DO NOTHING RETURNING serial
+		) SELECT (SELECT count(*) FROM p), (SELECT coalesce(max(serial), 0) FROM entries)`, after, recovers).Scan(&found, &upTo)
+	if found > 0 {
+		upTo = after // there may be more
+	}
+	return found, upTo, err
+}
+
+// places are the arguments of Holders.
+func places(of []ledger.Place) []any {
+	chains, numbers := make([]string, len(of)), make([]int64, len(of))
+	for i, p := range of {
+		chains[i], numbers[i] = p.Chain, p.N
+	}
+	return []any{chains, numbers}
+}
+
+// setAside calls the function for the engine's role, which may not delete entries itself.
+func setAside(ctx context.Context, t *sql.Tx, rows []ledger.Aside) error {
+	serials, reasons := make([]int64, len(rows)), make([]string, len(rows))
+	for i := range rows {
+		serials[i], reasons[i] = rows[i].Serial, rows[i].Why
+	}
+	_, err := t.ExecContext(ctx, "SELECT set_aside($1, $2)", serials, reasons)
 	return err
 }
 

@@ -59,6 +59,8 @@ var grants = map[string]struct{ engine, guardian, effects string }{
 	"pending":           {"INSERT, DELETE", "INSERT", "INSERT"},
 	"bodies":            {"INSERT", "INSERT", "INSERT"},
 	keysTable:           {"SELECT, INSERT", "SELECT, INSERT", "SELECT"},
+	"aside":             {"", "", ""},
+	"pruned_early":      {"", "", ""},
 	"log_batches":       {"INSERT", "", ""},
 	"log_index":         {"INSERT", "", ""},
 	"log_tiles":         {"INSERT, DELETE", "", ""}, // a trigger keeps what no wider tile has
@@ -169,9 +171,11 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 		}
 	}
 	// What an entry states is what its bytes say, not what its columns say.
-	const honest = " WITH CHECK (convert_from(bytes, 'UTF8')::json ->> 'kind' = kind AND hash = sha256('\\x00'::bytea || bytes) AND kind "
+	const honest = ` WITH CHECK (hash = sha256('\x00'::bytea || bytes) AND EXISTS (
+		SELECT FROM json_to_record(convert_from(entries.bytes, 'UTF8')::json) AS j (kind text, chain text, n text, key text)
+		WHERE j.kind = entries.kind AND j.chain = entries.chain AND j.n = entries.n::text AND j.key = entries.key) AND kind `
 	statements = append(statements,
-		"REVOKE ALL ON FUNCTION prune_bodies, drop_packets FROM PUBLIC, "+all, "GRANT EXECUTE ON FUNCTION prune_bodies, drop_packets TO "+r.Engine,
+		"REVOKE ALL ON FUNCTION prune_bodies, drop_packets, set_aside FROM PUBLIC, "+all, "GRANT EXECUTE ON FUNCTION prune_bodies, drop_packets, set_aside TO "+r.Engine,
 		"ALTER TABLE entries ENABLE ROW LEVEL SECURITY",
 		"DROP POLICY IF EXISTS read ON entries", "CREATE POLICY read ON entries FOR SELECT USING (true)",
 		"DROP POLICY IF EXISTS guardian ON entries", "CREATE POLICY guardian ON entries FOR INSERT TO "+r.Guardian+

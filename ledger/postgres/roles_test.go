@@ -150,13 +150,17 @@ func TestRoles(t *testing.T) {
 			return s.RegisterTool(ctx, ledger.Tool{ToolID: "t", Schema: json.RawMessage(`{}`)})
 		}, byEngine},
 		{"sealed", func(s ledger.Store) error {
-			return no(s.Append(ctx, ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken, Subject: "erika", Data: json.RawMessage(`{}`)}))
+			return no(s.Append(ctx, ledger.Draft{Chain: "snapshots/c", Key: "k", Kind: ledger.SnapshotTaken, Subject: "erika", Data: json.RawMessage(`{}`)}))
 		}, byEngine | byGuardian},
 		{"authority", func(s ledger.Store) error { return s.StateAuthority(ctx, json.RawMessage(`{}`), "") }, byEngine},
 	}
 	for _, kind := range []ledger.Kind{ledger.DecisionMade, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.HoldOpened, ledger.BudgetSet, ledger.TaskSigned} {
 		steps = append(steps, step{"append " + string(kind), func(s ledger.Store) error {
-			return no(s.Append(ctx, ledger.Draft{Chain: "forged", Key: string(kind), Kind: kind}))
+			chain := ledger.RunChain("forged", "r")
+			if kind.Class() == ledger.Financial || kind == ledger.BudgetSet {
+				chain = ledger.BudgetChain("EUR")
+			}
+			return no(s.Append(ctx, ledger.Draft{Chain: chain, Run: "forged", Key: string(kind), Kind: kind, Data: json.RawMessage(`{}`)}))
 		}, byGuardian})
 	}
 	denied := func(name string, err error) {
@@ -203,7 +207,7 @@ func TestRoles(t *testing.T) {
 	require.Equal(t, 2, n, "by class and age alone: run.opened, the outcome")
 	key := ledgertest.Key(t)
 	ledgertest.Drain(t, engine, key)
-	_, err = owner.Append(ctx, ledger.Draft{Chain: "more", Key: "k", Kind: ledger.SnapshotTaken})
+	_, err = owner.Append(ctx, ledger.Draft{Chain: "snapshots/more", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)})
 	require.NoError(t, err)
 	for name, s := range map[string]ledger.Store{"guardian": guardian, "effects": effects, "reader": reader} {
 		_, err := (&ledger.Sequencer{Store: s, Key: key}).Integrate(ctx)
@@ -248,7 +252,7 @@ func TestWhatRolesAdd(t *testing.T) {
 	o, owner := database(t)
 	require.NoError(t, postgres.Grant(ctx, o, postgres.DefaultRoles))
 	key := ledgertest.Key(t)
-	_, err := owner.Append(ctx, ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken})
+	_, err := owner.Append(ctx, ledger.Draft{Chain: "snapshots/c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)})
 	require.NoError(t, err)
 	ledgertest.Drain(t, owner, key)
 	for _, role := range []string{postgres.DefaultRoles.Guardian, postgres.DefaultRoles.Effects} {

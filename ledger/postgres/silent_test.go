@@ -84,7 +84,7 @@ func (w *wire) cut() {
 }
 
 func draft(chain, key string) ledger.Draft {
-	return ledger.Draft{Chain: chain, Key: key, Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)}
+	return ledger.Draft{Chain: ledger.SnapshotsChain(chain), Key: key, Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)}
 }
 
 // waiting waits until so many transactions wait for the lock of a chain.

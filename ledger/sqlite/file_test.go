@@ -193,7 +193,7 @@ func TestAFileThatIsGone(t *testing.T) {
 	n := 0
 	state := func() error {
 		n++
-		_, err := s.Append(t.Context(), ledger.Draft{Chain: "c", Key: fmt.Sprint(n), Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)})
+		_, err := s.Append(t.Context(), ledger.Draft{Chain: "snapshots/c", Key: fmt.Sprint(n), Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)})
 		return err
 	}
 	require.NoError(t, state())
@@ -231,7 +231,7 @@ func TestAJournalThatIsGone(t *testing.T) {
 			s, err := sqlite.Open(t.Context(), o)
 			require.NoError(t, err)
 			state := func(key string) error {
-				_, err := s.Append(t.Context(), ledger.Draft{Chain: "c", Key: key, Kind: ledger.SnapshotTaken})
+				_, err := s.Append(t.Context(), ledger.Draft{Chain: "snapshots/c", Key: key, Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)})
 				return err
 			}
 			require.NoError(t, state("a"))
@@ -244,7 +244,7 @@ func TestAJournalThatIsGone(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { require.NoError(t, s.Close()) }()
 			require.NoError(t, state("b"))
-			chain, err := s.Chain(t.Context(), "c", 0, 10)
+			chain, err := s.Chain(t.Context(), "snapshots/c", 0, 10)
 			require.NoError(t, err)
 			require.Len(t, chain, 2)
 		})
@@ -261,7 +261,7 @@ func TestALinkToTheFile(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	state := func(key string) error {
-		_, err := s.Append(t.Context(), ledger.Draft{Chain: "c", Key: key, Kind: ledger.SnapshotTaken})
+		_, err := s.Append(t.Context(), ledger.Draft{Chain: "snapshots/c", Key: key, Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)})
 		return err
 	}
 	require.NoError(t, state("a"))

@@ -36,7 +36,7 @@ func TestFull(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	ctx := t.Context()
 	entry := func(i int) ledger.Draft {
-		return ledger.Draft{Chain: "c", Key: fmt.Sprint(i), Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"server":"` + strings.Repeat("x", 9000) + `"}`)}
+		return ledger.Draft{Chain: "snapshots/c", Key: fmt.Sprint(i), Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"server":"` + strings.Repeat("x", 9000) + `"}`)}
 	}
 	i := 0
 	for ; err == nil; i++ {
@@ -48,7 +48,7 @@ func TestFull(t *testing.T) {
 	require.ErrorContains(t, err, "full")
 	_, err = s.Append(ctx, entry(i))
 	require.ErrorIs(t, err, ledger.ErrUnavailable)
-	chain, err := s.Chain(ctx, "c", 0, 10_000)
+	chain, err := s.Chain(ctx, "snapshots/c", 0, 10_000)
 	require.NoError(t, err, "one can still read")
 	require.Len(t, chain, i)
 	limit(100_000)
@@ -56,7 +56,7 @@ func TestFull(t *testing.T) {
 		_, err = s.Append(ctx, entry(i))
 		require.NoError(t, err)
 	}
-	chain, err = s.Chain(ctx, "c", 0, 10_000)
+	chain, err = s.Chain(ctx, "snapshots/c", 0, 10_000)
 	require.NoError(t, err)
 	require.Len(t, chain, i+1)
 	ledgertest.Drain(t, s, ledgertest.Key(t))
@@ -75,12 +75,12 @@ func TestBusy(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, other.Close()) })
 	held, err := other.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
-	draft := ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken}
+	draft := ledger.Draft{Chain: "snapshots/c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
 	_, err = s.Append(ctx, draft)
 	require.ErrorIs(t, err, ledger.ErrUnavailable)
-	_, err = s.Chain(t.Context(), "c", 0, 10_000)
+	_, err = s.Chain(t.Context(), "snapshots/c", 0, 10_000)
 	require.NoError(t, err, "readers do not wait")
 	waited := make(chan error, 1)
 	go func() { _, err := s.Append(t.Context(), draft); waited <- err }()
@@ -91,7 +91,7 @@ func TestBusy(t *testing.T) {
 	}
 	require.NoError(t, held.Rollback())
 	require.NoError(t, <-waited)
-	chain, err := s.Chain(t.Context(), "c", 0, 10_000)
+	chain, err := s.Chain(t.Context(), "snapshots/c", 0, 10_000)
 	require.NoError(t, err)
 	require.Len(t, chain, 1)
 }

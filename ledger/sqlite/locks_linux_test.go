@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -49,7 +50,7 @@ func TestAFileThatIsOpenedTwice(t *testing.T) {
 		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
-		_, err = s.Append(t.Context(), ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken})
+		_, err = s.Append(t.Context(), ledger.Draft{Chain: "snapshots/c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)})
 		require.NoError(t, err)
 		other := exec.Command(os.Args[0])
 		other.Env = append(os.Environ(), envAsked+"="+path)

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -31,7 +32,7 @@ func TestAFileThatWasReadOnly(t *testing.T) {
 			all.Go(func() {
 				// Readers wait for nobody, so each takes a connection of its own.
 				_, errs[i] = s.ListRuns(t.Context(), ledger.Page{})
-				_, err := s.Append(t.Context(), ledger.Draft{Chain: "c", Key: fmt.Sprint(n.Add(1)), Kind: ledger.SnapshotTaken})
+				_, err := s.Append(t.Context(), ledger.Draft{Chain: "snapshots/c", Key: fmt.Sprint(n.Add(1)), Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)})
 				errs[i] = errors.Join(errs[i], err)
 			})
 		}

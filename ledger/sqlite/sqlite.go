@@ -59,13 +59,31 @@ func dialect() sqlstore.Dialect {
 		Lock:    "SELECT " + clock + " WHERE $1 IS NOT NULL",
 		Now:     "SELECT " + clock,
 		Keys:    "IN (SELECT value FROM json_each($2))",
-		List:    list,
+		List:    func(keys []string) any { return list(keys) },
 		Look:    true,
 		Write:   write,
-		Pending: "SELECT hash, bytes FROM entries WHERE serial > coalesce((SELECT max(serial) FROM log_index), 0) ORDER BY serial LIMIT $1",
-		Place:   place,
-		Erased:  erased,
+		Each:    "json_each($1) AS u",
+		Pending: "SELECT " + sqlstore.Columns + " FROM entries e WHERE serial > coalesce((SELECT max(serial) FROM log_index), 0) ORDER BY serial LIMIT $1",
+		Holders: `SELECT coalesce(e.serial, 0), e.hash, i.place FROM json_each($1) u
+			LEFT JOIN entries e ON e.chain = u.value ->> 'Chain' AND e.n = u.value ->> 'N' LEFT JOIN log_index i ON i.serial = e.serial ORDER BY u.key`,
+		Places:   func(of []ledger.Place) []any { return []any{list(of)} },
+		Place:    place,
+		SetAside: setAside,
+		// Entries get their places in the order of their serials, so that only rows of log_index
+		// that somebody has added pass one over, and it gets none any more.
+		Lost: "SELECT " + sqlstore.Columns + ` FROM entries e WHERE e.serial > $1 AND e.serial <= (SELECT max(serial) FROM log_index)
+			AND NOT EXISTS (SELECT 1 FROM log_index i WHERE i.serial = e.serial) ORDER BY e.serial LIMIT $2`,
+		Recover: func(ctx context.Context, t *sql.Tx, after int64) (found int, upTo int64, err error) {
+			err = t.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM entries e WHERE e.serial > ? AND e.serial <= (SELECT max(serial) FROM log_index)
+				AND NOT EXISTS (SELECT 1 FROM log_index i WHERE i.serial = e.serial)), (SELECT coalesce(max(serial), 0) FROM log_index)`, after).Scan(&found, &upTo)
+			return found, upTo, err
+		},
+		Erased: erased,
 		Prune: func(ctx context.Context, t *sql.Tx, class string, before int64) (int, error) {
+			if _, err := t.ExecContext(ctx, `INSERT INTO pruned_early (digest) SELECT digest FROM bodies WHERE class = ? AND at < ? AND chain NOT IN (SELECT chain FROM legal_holds)
+				AND chain IN (SELECT chain FROM entries WHERE serial > coalesce((SELECT max(serial) FROM log_index), 0)) ON CONFLICT DO NOTHING`, class, before); err != nil {
+				return 0, err
+			}
 			r, err := t.ExecContext(ctx, "DELETE FROM bodies WHERE class = ? AND at < ? AND chain NOT IN (SELECT chain FROM legal_holds)", class, before)
 			if err != nil {
 				return 0, err
@@ -108,10 +126,10 @@ func dialect() sqlstore.Dialect {
 
 const clock = "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)"
 
-func list(keys []string) any {
-	raw, err := json.Marshal(keys)
+func list[T any](values []T) any {
+	raw, err := json.Marshal(values)
 	if err != nil {
-		return "[]" // texts can always be written
+		return "[]" // texts and numbers can always be written
 	}
 	return string(raw)
 }
@@ -137,6 +155,21 @@ func write(ctx context.Context, t *sql.Tx, chain string, at int64, rows []sqlsto
 			}
 		}
 		if _, err := entries.ExecContext(ctx, r.Hash[:], chain, r.N, r.Key, string(r.Kind), r.Bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setAside moves rows that have no place.
+func setAside(ctx context.Context, t *sql.Tx, rows []ledger.Aside) error {
+	for i := range rows {
+		_, err := t.ExecContext(ctx, `INSERT INTO aside (serial, hash, chain, n, key, kind, bytes, why, at) SELECT serial, hash, chain, n, key, kind, bytes, ?, `+clock+`
+			FROM entries e WHERE serial = ? AND NOT EXISTS (SELECT 1 FROM log_index i WHERE i.serial = e.serial)`, rows[i].Why, rows[i].Serial)
+		if err != nil {
+			return err
+		}
+		if _, err := t.ExecContext(ctx, "DELETE FROM entries WHERE serial = ? AND EXISTS (SELECT 1 FROM aside a WHERE a.serial = entries.serial)", rows[i].Serial); err != nil {
 			return err
 		}
 	}

@@ -80,6 +80,11 @@ func (t *tx) extend(ctx context.Context, chain string, drafts []ledger.Draft, wh
 	if err != nil {
 		return err
 	}
+	if n >= 0 {
+		if err := t.proper(ctx, chain, n, prev); err != nil {
+			return err
+		}
+	}
 	sealed, err := t.sealing(ctx, chain)
 	if err != nil {
 		return err
@@ -122,6 +127,9 @@ func (t *tx) extend(ctx context.Context, chain string, drafts []ledger.Draft, wh
 		if row.Bytes, err = e.Encode(); err != nil {
 			return err
 		}
+		if why := e.Misplaced(); why != "" {
+			return fmt.Errorf("%w: %s", ledger.ErrInvalid, why)
+		}
 		row.Class = e.Class
 		if packet := e.Ref(ledger.EvidenceRef); packet != "" && row.Digest != "" {
 			packets = append(packets, packet, row.Digest)
@@ -136,6 +144,9 @@ func (t *tx) extend(ctx context.Context, chain string, drafts []ledger.Draft, wh
 		if err := t.d.Write(ctx, t.tx, chain, millis(t.now), part); err != nil {
 			return err
 		}
+	}
+	if len(rows) > 0 {
+		t.tips.keep(chain, n, prev)
 	}
 	return t.evident(ctx, packets, sealed)
 }

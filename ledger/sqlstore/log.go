@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -52,19 +51,6 @@ func (s *Store) Find(ctx context.Context, h ledger.Hash) (ledger.Record, error) 
 	return found[0], nil
 }
 
-// Pending implements [ledger.Log].
-func (s *Store) Pending(ctx context.Context, limit int) ([]ledger.Record, error) {
-	return list(ctx, s, "look for new entries", s.d.Pending, []any{bound(limit)}, func(rows *sql.Rows) (ledger.Record, error) {
-		var hash, raw []byte
-		if err := rows.Scan(&hash, &raw); err != nil {
-			return ledger.Record{}, err
-		}
-		r := ledger.Record{Bytes: raw, Index: -1}
-		copy(r.Hash[:], hash)
-		return r, nil
-	})
-}
-
 // Lead implements [ledger.Log].
 func (s *Store) Lead(ctx context.Context) (func(), error) {
 	release, err := s.d.Lead(ctx, s.db)
@@ -74,13 +60,15 @@ func (s *Store) Lead(ctx context.Context) (func(), error) {
 // Integrate implements [ledger.Log].
 func (s *Store) Integrate(ctx context.Context, size int64, batch []ledger.Hash, tiles []ledger.Tile, checkpoint []byte) error {
 	return s.do(ctx, "integrate", func(t *tx) error {
-		n, grown := int64(0), int64(0)
-		err := t.row(ctx, "SELECT n, grown FROM log_batches ORDER BY n DESC LIMIT 1").Scan(&n, &grown)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		// Rows that claim to be checkpoints say nothing about how many there are: anybody may
+		// have added them.
+		var n, placed int64
+		err := t.row(ctx, "SELECT (SELECT coalesce(max(n), 0) FROM log_batches), (SELECT coalesce(max(place), -1) + 1 FROM log_index)").Scan(&n, &placed)
+		if err != nil {
 			return err
 		}
-		if grown != size {
-			return fmt.Errorf("%w: the log has %d entries, not %d", ledger.ErrConflict, grown, size)
+		if placed != size {
+			return fmt.Errorf("%w: %d entries have places, not %d", ledger.ErrConflict, placed, size)
 		}
 		if err := t.d.Place(ctx, t.tx, size, batch); err != nil {
 			return err
@@ -127,104 +115,6 @@ func (s *Store) Tile(ctx context.Context, level int, n int64, width int) ([]byte
 	}
 	// A wider tile begins with the narrower one.
 	return data[:min(len(data), width*len(ledger.Hash{}))], nil
-}
-
-// Checkpoint implements [ledger.Log].
-func (s *Store) Checkpoint(ctx context.Context) ([]byte, error) {
-	var raw []byte
-	var size int64
-	if err := s.one(ctx, "read the checkpoint", "SELECT checkpoint, grown FROM log_batches ORDER BY n DESC LIMIT 1", nil, &raw, &size); err != nil {
-		return nil, err
-	}
-	return s.witnessed(ctx, raw, size)
-}
-
-func scanBytes(rows *sql.Rows) (b []byte, err error) { return b, rows.Scan(&b) }
-
-const (
-	selectCosignatures = "SELECT checkpoint FROM log_cosignatures WHERE size = $1 ORDER BY serial"
-	// A size may have two checkpoints, by a former and by the current key of
-	// the log.
-	selectBatch = "SELECT checkpoint FROM log_batches WHERE grown = $1 ORDER BY n DESC LIMIT 1"
-)
-
-// witnessed adds to a checkpoint the cosignatures that are stored for it.
-func (s *Store) witnessed(ctx context.Context, raw []byte, size int64) ([]byte, error) {
-	more, err := list(ctx, s, "read cosignatures", selectCosignatures, []any{size}, scanBytes)
-	if err != nil {
-		return nil, err
-	}
-	return mergeAll(raw, more), nil
-}
-
-func mergeAll(raw []byte, more [][]byte) []byte {
-	for _, c := range more {
-		if merged, err := ledger.Merge(raw, c); err == nil {
-			raw = merged
-		}
-	}
-	return raw
-}
-
-// AddCosignatures implements [ledger.Log].
-func (s *Store) AddCosignatures(ctx context.Context, checkpoint []byte) error {
-	c, err := ledger.ParseCheckpoint(checkpoint)
-	if err != nil {
-		return fmt.Errorf("add cosignatures: %w: %w", ledger.ErrInvalid, err)
-	}
-	return s.do(ctx, "add cosignatures", func(t *tx) error {
-		var raw []byte
-		err := t.row(ctx, selectBatch, c.Size).Scan(&raw)
-		if errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("%w: the log has no checkpoint over %d entries", ledger.ErrConflict, c.Size)
-		}
-		if err != nil {
-			return err
-		}
-		rows, err := t.rows(ctx, selectCosignatures, c.Size)
-		if err != nil {
-			return err
-		}
-		more, err := collect(rows, scanBytes)
-		if err != nil {
-			return err
-		}
-		raw = mergeAll(raw, more)
-		merged, err := ledger.Merge(raw, checkpoint)
-		if err != nil {
-			return fmt.Errorf("%w: %w", ledger.ErrConflict, err)
-		}
-		if bytes.Equal(merged, raw) {
-			return nil
-		}
-		_, err = t.exec(ctx, "INSERT INTO log_cosignatures (size, checkpoint) VALUES ($1, $2)", c.Size, checkpoint)
-		return err
-	})
-}
-
-// Cosigned implements [ledger.Log].
-func (s *Store) Cosigned(ctx context.Context, limit int) ([][]byte, error) {
-	sizes, err := list(ctx, s, "list cosigned checkpoints", "SELECT DISTINCT size FROM log_cosignatures ORDER BY size DESC LIMIT $1", []any{bound(limit)},
-		func(rows *sql.Rows) (n int64, err error) { return n, rows.Scan(&n) })
-	if err != nil {
-		return nil, err
-	}
-	var out [][]byte
-	for _, size := range sizes {
-		var raw []byte
-		err := s.one(ctx, "read a checkpoint", selectBatch, []any{size}, &raw)
-		if errors.Is(err, ledger.ErrNotFound) {
-			continue // not one that AddCosignatures has stored
-		}
-		if err == nil {
-			raw, err = s.witnessed(ctx, raw, size)
-		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, raw)
-	}
-	return out, nil
 }
 
 // Body implements [ledger.Log].

@@ -59,11 +59,24 @@ type Dialect struct {
 	Look bool
 	// Write inserts entries of one chain, in order, with their bodies.
 	Write func(ctx context.Context, t *sql.Tx, chain string, at int64, rows []Row) error
-	// Pending selects hash and bytes of at most $1 entries without a place in the
+	// Each is a table u with the column value, of the texts that List has made the argument
+	// $1 of.
+	Each string
+	// Pending selects the [Columns] of at most $1 entries e without a place in the
 	// tree, in order. Place gives entries their places, from size on, and fails
 	// with [ledger.ErrConflict] where they are not such entries in that order.
 	Pending string
 	Place   func(ctx context.Context, t *sql.Tx, size int64, batch []ledger.Hash) error
+	// Holders selects serial, hash and index of the entries in some places of chains, in the
+	// order of these, and Places makes its arguments.
+	Holders string
+	Places  func([]ledger.Place) []any
+	// SetAside moves entries without a place to the table aside.
+	SetAside func(ctx context.Context, t *sql.Tx, rows []ledger.Aside) error
+	// Lost selects the Columns of at most $2 entries e with serials beyond $1 that neither have
+	// a place nor wait for one, and Recover returns them to those that wait: see [ledger.Log].
+	Lost    string
+	Recover func(ctx context.Context, t *sql.Tx, after int64) (found int, upTo int64, err error)
 	// Prune deletes the bodies of a class that were stated before an instant, in
 	// milliseconds since 1970, and are under no legal hold.
 	Prune func(ctx context.Context, t *sql.Tx, class string, before int64) (int, error)
@@ -85,6 +98,9 @@ type Dialect struct {
 	// Idle is how many idle connections stay open.
 	Idle int
 }
+
+// Columns are those of entries e that the statements of a [Dialect] select.
+const Columns = "e.serial, e.hash, e.chain, e.n, e.key, e.kind, e.bytes"
 
 // Row is an entry to write, with its body.
 type Row struct {
@@ -110,6 +126,7 @@ type Store struct {
 	// statements caches rewritten statements. There are as many as this package
 	// has.
 	statements sync.Map
+	tips       tips
 }
 
 var _ ledger.Store = (*Store)(nil)

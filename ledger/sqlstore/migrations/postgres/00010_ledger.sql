@@ -5,14 +5,26 @@
 -- The log. Rows of these tables are inserted and read, and nothing else.
 CREATE TABLE entries (
 	serial BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-	hash   BYTEA NOT NULL UNIQUE,
+	hash   BYTEA NOT NULL UNIQUE CHECK (octet_length(hash) = 32),
+	chain  TEXT NOT NULL,
+	n      BIGINT NOT NULL,
+	key    TEXT NOT NULL,
+	kind   TEXT NOT NULL,
+	bytes  BYTEA NOT NULL CHECK (octet_length(bytes) <= 16384 AND position('\x0a'::bytea IN bytes) = 0),
+	UNIQUE (chain, n),
+	UNIQUE (chain, key)
+);
+-- Rows of entries that are none. Only set_aside moves them here, and nobody takes them away.
+CREATE TABLE aside (
+	serial BIGINT PRIMARY KEY,
+	hash   BYTEA NOT NULL,
 	chain  TEXT NOT NULL,
 	n      BIGINT NOT NULL,
 	key    TEXT NOT NULL,
 	kind   TEXT NOT NULL,
 	bytes  BYTEA NOT NULL,
-	UNIQUE (chain, n),
-	UNIQUE (chain, key)
+	why    TEXT NOT NULL,
+	at     BIGINT NOT NULL
 );
 -- Entries that have no place in the tree yet. Writers insert, the sequencer
 -- deletes: what one look cannot see yet, a later one does.
@@ -22,11 +34,12 @@ CREATE TABLE pending (
 
 CREATE TABLE log_batches (
 	n          BIGINT PRIMARY KEY,
-	size       BIGINT NOT NULL, -- of the log before the batch
+	size       BIGINT NOT NULL CHECK (size >= 0), -- of the log before the batch
 	grown      BIGINT NOT NULL CHECK (grown >= size),
-	checkpoint BYTEA NOT NULL
+	checkpoint BYTEA NOT NULL CHECK (octet_length(checkpoint) <= 65536),
+	at         BIGINT NOT NULL DEFAULT floor(extract(epoch FROM clock_timestamp()) * 1000)
 );
-CREATE INDEX log_batches_grown ON log_batches (grown);
+CREATE INDEX log_batches_grown ON log_batches (grown, n);
 CREATE TABLE log_index (
 	place  BIGINT PRIMARY KEY,
 	serial BIGINT NOT NULL UNIQUE REFERENCES entries
@@ -59,6 +72,10 @@ CREATE TABLE bodies (
 );
 CREATE INDEX bodies_age ON bodies (class, at);
 CREATE INDEX bodies_subject ON bodies (subject_key) WHERE subject_key IS NOT NULL;
+-- Bodies that were pruned before their entries had a place.
+CREATE TABLE pruned_early (
+	digest TEXT PRIMARY KEY
+);
 -- Each is wrapped with a key that lies outside the database: see package keyring.
 CREATE TABLE subject_keys (
 	id         TEXT PRIMARY KEY,
@@ -330,6 +347,42 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 -- +goose StatementBegin
+CREATE FUNCTION keep_entry() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF EXISTS (SELECT FROM log_index i WHERE i.serial = OLD.serial)
+			OR NOT EXISTS (SELECT FROM aside a WHERE a.serial = OLD.serial AND a.hash = OLD.hash AND a.bytes = OLD.bytes) THEN
+		RAISE EXCEPTION 'table entries of the ledger takes no DELETE' USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	RETURN OLD;
+END $$;
+-- +goose StatementEnd
+-- A row says what its text says, goes on from another, and is over entries that have places.
+-- Whether the log's key has signed it, a database cannot tell.
+-- +goose StatementBegin
+CREATE FUNCTION fit_checkpoint() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF NEW.n <> (SELECT coalesce(max(b.n), 0) + 1 FROM log_batches b)
+			OR NEW.size <> 0 AND NOT EXISTS (SELECT FROM log_batches b WHERE b.grown = NEW.size)
+			OR NEW.grown > (SELECT coalesce(max(i.place), -1) + 1 FROM log_index i)
+			OR split_part(convert_from(NEW.checkpoint, 'UTF8'), chr(10), 2) <> NEW.grown::text THEN
+		RAISE EXCEPTION 'table log_batches of the ledger has no such next row' USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	RETURN NEW;
+END $$;
+-- +goose StatementEnd
+-- Places have no gaps.
+-- +goose StatementBegin
+CREATE FUNCTION fit_places() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE low BIGINT; high BIGINT; many BIGINT;
+BEGIN
+	SELECT min(f.place), max(f.place), count(*) INTO low, high, many FROM fresh f;
+	IF many > 0 AND (high - low + 1 <> many OR low <> 0 AND NOT EXISTS (SELECT FROM log_index i WHERE i.place = low - 1)) THEN
+		RAISE EXCEPTION 'table log_index of the ledger takes only the next places' USING ERRCODE = 'unique_violation';
+	END IF;
+	RETURN NULL;
+END $$;
+-- +goose StatementEnd
+-- +goose StatementBegin
 CREATE FUNCTION keep_body() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF OLD.class = 'permanent' OR EXISTS (SELECT FROM legal_holds WHERE chain = OLD.chain) THEN
@@ -354,10 +407,15 @@ END $$;
 DO $$
 DECLARE t TEXT;
 BEGIN
-	FOREACH t IN ARRAY ARRAY['entries', 'log_batches', 'log_index', 'log_cosignatures', 'authority'] LOOP
+	FOREACH t IN ARRAY ARRAY['aside', 'log_batches', 'log_index', 'log_cosignatures', 'authority'] LOOP
 		EXECUTE format('CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON %I FOR EACH ROW EXECUTE FUNCTION refuse_change()', t);
 		EXECUTE format('CREATE TRIGGER never_emptied BEFORE TRUNCATE ON %I FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()', t);
 	END LOOP;
+	CREATE TRIGGER append_only BEFORE UPDATE ON entries FOR EACH ROW EXECUTE FUNCTION refuse_change();
+	CREATE TRIGGER kept BEFORE DELETE ON entries FOR EACH ROW EXECUTE FUNCTION keep_entry();
+	CREATE TRIGGER never_emptied BEFORE TRUNCATE ON entries FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+	CREATE TRIGGER fits BEFORE INSERT ON log_batches FOR EACH ROW EXECUTE FUNCTION fit_checkpoint();
+	CREATE TRIGGER fits AFTER INSERT ON log_index REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION fit_places();
 	CREATE TRIGGER append_only BEFORE UPDATE ON log_tiles FOR EACH ROW EXECUTE FUNCTION refuse_change();
 	CREATE TRIGGER kept BEFORE DELETE ON log_tiles FOR EACH ROW EXECUTE FUNCTION keep_tile();
 	CREATE TRIGGER never_emptied BEFORE TRUNCATE ON log_tiles FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
@@ -374,12 +432,33 @@ END $$;
 CREATE FUNCTION prune_bodies(what TEXT, before BIGINT) RETURNS BIGINT LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE gone BIGINT;
 BEGIN
-	DELETE FROM bodies b WHERE b.class = what AND b.at < before AND b.chain NOT IN (SELECT h.chain FROM legal_holds h);
-	GET DIAGNOSTICS gone = ROW_COUNT;
+	WITH g AS (
+		DELETE FROM bodies b WHERE b.class = what AND b.at < before AND b.chain NOT IN (SELECT h.chain FROM legal_holds h) RETURNING b.digest, b.chain
+	), early AS (
+		INSERT INTO pruned_early (digest) SELECT g.digest FROM g WHERE g.chain IN (SELECT e.chain FROM pending p JOIN entries e ON e.serial = p.serial)
+		ON CONFLICT DO NOTHING
+	) SELECT count(*) INTO gone FROM g;
 	RETURN gone;
 END $$;
 -- +goose StatementEnd
 REVOKE EXECUTE ON FUNCTION prune_bodies FROM PUBLIC;
+
+-- What the sequencer takes for no entry gives way. A row that has its place stays.
+-- +goose StatementBegin
+CREATE FUNCTION set_aside(which BIGINT[], reasons TEXT[]) RETURNS BIGINT LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE gone BIGINT;
+BEGIN
+	INSERT INTO aside (serial, hash, chain, n, key, kind, bytes, why, at)
+		SELECT e.serial, e.hash, e.chain, e.n, e.key, e.kind, e.bytes, u.why, floor(extract(epoch FROM clock_timestamp()) * 1000)
+		FROM unnest(which, reasons) AS u (serial, why) JOIN entries e ON e.serial = u.serial
+		WHERE NOT EXISTS (SELECT FROM log_index i WHERE i.serial = e.serial);
+	DELETE FROM pending p WHERE p.serial = ANY (which) AND EXISTS (SELECT FROM aside a WHERE a.serial = p.serial);
+	DELETE FROM entries e WHERE e.serial = ANY (which) AND EXISTS (SELECT FROM aside a WHERE a.serial = e.serial);
+	GET DIAGNOSTICS gone = ROW_COUNT;
+	RETURN gone;
+END $$;
+-- +goose StatementEnd
+REVOKE EXECUTE ON FUNCTION set_aside FROM PUBLIC;
 
 -- Packets that stand behind bodies that are all gone, and those of a key that is.
 -- +goose StatementBegin
@@ -402,7 +481,8 @@ REVOKE EXECUTE ON FUNCTION drop_packets FROM PUBLIC;
 DO $$
 DECLARE f TEXT;
 BEGIN
-	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_tile()', 'prune_bodies(TEXT, BIGINT)', 'drop_packets()'] LOOP
+	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_entry()', 'keep_tile()', 'fit_checkpoint()', 'fit_places()', 'set_aside(BIGINT[], TEXT[])',
+			'prune_bodies(TEXT, BIGINT)', 'drop_packets()'] LOOP
 		EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', f, current_schema());
 	END LOOP;
 END $$;

@@ -5,23 +5,36 @@
 -- The log. Rows of these tables are inserted and read, and nothing else.
 CREATE TABLE entries (
 	serial INTEGER PRIMARY KEY AUTOINCREMENT,
-	hash   BLOB NOT NULL UNIQUE,
+	hash   BLOB NOT NULL UNIQUE CHECK (length(hash) = 32),
+	chain  TEXT NOT NULL,
+	n      INTEGER NOT NULL,
+	key    TEXT NOT NULL,
+	kind   TEXT NOT NULL,
+	bytes  BLOB NOT NULL CHECK (length(bytes) <= 16384 AND instr(bytes, x'0a') = 0),
+	UNIQUE (chain, n),
+	UNIQUE (chain, key)
+) STRICT;
+-- Rows of entries that are none. Nobody takes them away.
+CREATE TABLE aside (
+	serial INTEGER PRIMARY KEY,
+	hash   BLOB NOT NULL,
 	chain  TEXT NOT NULL,
 	n      INTEGER NOT NULL,
 	key    TEXT NOT NULL,
 	kind   TEXT NOT NULL,
 	bytes  BLOB NOT NULL,
-	UNIQUE (chain, n),
-	UNIQUE (chain, key)
+	why    TEXT NOT NULL,
+	at     INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE log_batches (
 	n          INTEGER PRIMARY KEY,
-	size       INTEGER NOT NULL, -- of the log before the batch
+	size       INTEGER NOT NULL CHECK (size >= 0), -- of the log before the batch
 	grown      INTEGER NOT NULL CHECK (grown >= size),
-	checkpoint BLOB NOT NULL
+	checkpoint BLOB NOT NULL CHECK (length(checkpoint) <= 65536),
+	at         INTEGER NOT NULL DEFAULT (CAST(round(unixepoch('subsec') * 1000) AS INTEGER))
 ) STRICT;
-CREATE INDEX log_batches_grown ON log_batches (grown);
+CREATE INDEX log_batches_grown ON log_batches (grown, n);
 CREATE TABLE log_index (
 	place  INTEGER PRIMARY KEY,
 	serial INTEGER NOT NULL UNIQUE REFERENCES entries
@@ -54,6 +67,10 @@ CREATE TABLE bodies (
 ) STRICT;
 CREATE INDEX bodies_age ON bodies (class, at);
 CREATE INDEX bodies_subject ON bodies (subject_key) WHERE subject_key IS NOT NULL;
+-- Bodies that were pruned before their entries had a place.
+CREATE TABLE pruned_early (
+	digest TEXT PRIMARY KEY
+) STRICT;
 -- Each is wrapped with a key that lies outside the database: see package keyring.
 CREATE TABLE subject_keys (
 	id         TEXT PRIMARY KEY,
@@ -322,7 +339,29 @@ CREATE TABLE authority (
 CREATE TRIGGER entries_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'table entries of the ledger takes no UPDATE'); END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER entries_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'table entries of the ledger takes no DELETE'); END;
+CREATE TRIGGER entries_delete BEFORE DELETE ON entries
+WHEN EXISTS (SELECT 1 FROM log_index i WHERE i.serial = OLD.serial)
+	OR NOT EXISTS (SELECT 1 FROM aside a WHERE a.serial = OLD.serial AND a.hash = OLD.hash AND a.bytes = OLD.bytes)
+BEGIN SELECT RAISE(ABORT, 'table entries of the ledger takes no DELETE'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER aside_update BEFORE UPDATE ON aside BEGIN SELECT RAISE(ABORT, 'table aside of the ledger takes no UPDATE'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER aside_delete BEFORE DELETE ON aside BEGIN SELECT RAISE(ABORT, 'table aside of the ledger takes no DELETE'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER aside_replace BEFORE INSERT ON aside WHEN EXISTS (SELECT 1 FROM aside WHERE serial = NEW.serial)
+BEGIN SELECT RAISE(ABORT, 'table aside of the ledger has that row'); END;
+-- +goose StatementEnd
+-- A row says what its text says, goes on from another, and is over entries that have places.
+-- +goose StatementBegin
+CREATE TRIGGER log_batches_fits BEFORE INSERT ON log_batches
+WHEN NEW.n <> (SELECT coalesce(max(n), 0) + 1 FROM log_batches)
+	OR NEW.size <> 0 AND NOT EXISTS (SELECT 1 FROM log_batches WHERE grown = NEW.size)
+	OR NEW.grown > (SELECT coalesce(max(place), -1) + 1 FROM log_index)
+	OR substr(CAST(NEW.checkpoint AS TEXT), instr(CAST(NEW.checkpoint AS TEXT), char(10)) + 1, length(NEW.grown) + 1) <> NEW.grown || char(10)
+BEGIN SELECT RAISE(ABORT, 'table log_batches of the ledger has no such next row'); END;
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE TRIGGER log_batches_update BEFORE UPDATE ON log_batches BEGIN SELECT RAISE(ABORT, 'table log_batches of the ledger takes no UPDATE'); END;

@@ -1,0 +1,195 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Candidate is a row of the database that claims to be an entry. Whoever may write to the
+// database may have put it there.
+type Candidate struct {
+	// Serial orders the rows: entries get their places in this order.
+	Serial int64
+	Bytes  []byte
+	Hash   Hash
+	// The other columns, which the bytes must bear out.
+	Chain, Key string
+	N          int64
+	Kind       Kind
+}
+
+// Entry returns the entry that the row holds, or says why it holds none of this log that may
+// have a place in it. It looks neither at the entry before in the chain nor at the body.
+func (c *Candidate) Entry(origin string) (*Entry, error) {
+	e, err := DecodeEntry(c.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case LeafHash(c.Bytes) != c.Hash:
+		return nil, fmt.Errorf("it is stored under the hash %s, which is not that of its bytes", c.Hash)
+	case e.Origin != origin:
+		return nil, fmt.Errorf("it is of the log %.120q", e.Origin)
+	case e.Chain != c.Chain || e.N != c.N || e.Key != c.Key || e.Kind != c.Kind:
+		return nil, fmt.Errorf("it is stored as %.120q in the place %d of the chain %.120q, and says something else", c.Key, c.N, c.Chain)
+	}
+	if why := e.Misplaced(); why != "" {
+		return nil, errors.New(why)
+	}
+	return e, nil
+}
+
+// Place is the place of an entry in its chain.
+type Place struct {
+	Chain string
+	N     int64
+}
+
+// Holder is the row that holds a place in a chain. Serial is 0 if there is none, and Index -1
+// if the row has no place in the tree.
+type Holder struct {
+	Serial int64
+	Hash   Hash
+	Index  int64
+}
+
+// StoredBody is a body as it is stored; Pruned says that it is gone since it was pruned
+// before its entry had a place.
+type StoredBody struct {
+	Bytes  []byte
+	Pruned bool
+}
+
+// Check says why the body is not one that an entry may name, or returns nil.
+func (b StoredBody) Check(e *Entry) error {
+	switch {
+	case b.Pruned:
+		return nil
+	case b.Bytes == nil:
+		return errors.New("its body was never there")
+	case BodyDigest(b.Bytes) != e.Body:
+		return errors.New("its body has another digest")
+	}
+	_, err := DecodeBody(b.Bytes)
+	if errors.Is(err, ErrSealed) {
+		err = nil
+		if e.Kind.Class().Rank() > Evidence.Rank() {
+			err = fmt.Errorf("the body of an entry of kind %s is sealed, which none is", e.Kind)
+		}
+	}
+	return err
+}
+
+// Aside is a row that was set aside, since it is no entry that may have a place in the log.
+type Aside struct {
+	Candidate
+	// Why says what is wrong with it, and At when it was set aside, on the store's clock.
+	Why string
+	At  Time
+}
+
+// verdict says what becomes of a candidate.
+type verdict int
+
+const (
+	// accepted: it gets its place. waiting: it may get one once the entry before it has.
+	accepted verdict = iota
+	waiting
+	rejected
+)
+
+// judged is a candidate with its verdict; why says what is wrong with one that is rejected.
+type judged struct {
+	*Candidate
+	e       *Entry
+	verdict verdict
+	why     error
+}
+
+// judge decides which candidates get places. They come in the order of their serials.
+func judge(ctx context.Context, log Log, origin string, candidates []Candidate) ([]judged, error) {
+	all := make([]judged, len(candidates))
+	tips := map[string]*judged{}
+	var places []Place
+	var bodies []string
+	before := make([]*judged, len(all)) // the one before in its chain, if that is in the batch
+	asks := make([]int, len(all))       // else its place among places
+	for i := range candidates {
+		j := &all[i]
+		*j = judged{Candidate: &candidates[i]}
+		if j.e, j.why = j.Entry(origin); j.why != nil {
+			j.verdict = rejected
+			continue
+		}
+		bodies = append(bodies, j.e.Body)
+		if tip := tips[j.Chain]; tip != nil && tip.N == j.N-1 {
+			before[i] = tip
+		} else if j.N > 0 {
+			asks[i] = len(places)
+			places = append(places, Place{j.Chain, j.N - 1})
+		}
+		tips[j.Chain] = j
+	}
+	var holders []Holder
+	var stored map[string]StoredBody
+	var err error
+	if len(places) > 0 {
+		if holders, err = log.Holders(ctx, places); err != nil {
+			return nil, err
+		}
+	}
+	if len(bodies) > 0 {
+		if stored, err = log.StoredBodies(ctx, bodies); err != nil {
+			return nil, err
+		}
+	}
+	for i := range all {
+		j := &all[i]
+		if j.verdict == rejected {
+			continue
+		}
+		if j.why = stored[j.e.Body].Check(j.e); j.why != nil {
+			j.verdict = rejected
+			continue
+		}
+		switch {
+		case j.N == 0:
+		case before[i] != nil:
+			j.follow(before[i])
+		default:
+			j.behind(holders[asks[i]])
+		}
+	}
+	return all, nil
+}
+
+// follow judges a candidate by the one before in its chain.
+func (j *judged) follow(b *judged) {
+	switch {
+	case b.verdict == rejected:
+		j.verdict, j.why = rejected, errors.New("the entry before it in its chain is none")
+	case b.Hash != j.e.Prev:
+		j.verdict, j.why = rejected, errFork
+	default:
+		j.verdict = b.verdict
+	}
+}
+
+// behind judges a candidate by the row that holds the place before in its chain.
+func (j *judged) behind(h Holder) {
+	switch {
+	case h.Serial == 0:
+		j.verdict, j.why = rejected, errors.New("there is no entry before it in its chain")
+	case h.Hash != j.e.Prev:
+		j.verdict, j.why = rejected, errFork
+	case h.Index >= 0:
+	case h.Serial > j.Serial:
+		j.verdict, j.why = rejected, errors.New("the entry before it in its chain was added later")
+	default:
+		// Somebody has removed it from those that wait for a place, to which it is returned.
+		j.verdict = waiting
+	}
+}
+
+var errFork = errors.New("it does not follow the entry before it in its chain")

@@ -1,0 +1,188 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Head is a row of the database that claims to be a checkpoint of the log.
+type Head struct {
+	// N numbers the rows, and Size is how many entries the log has by the row.
+	N, Size int64
+	// Raw is the signed text, without cosignatures.
+	Raw []byte
+	// At is when the row was added, by the store's clock.
+	At Time
+}
+
+// Top is where [Log.Heads] begins.
+var Top = Head{Size: math.MaxInt64, N: math.MaxInt64}
+
+// Checkpoint reads the checkpoint without looking at its signatures. It is [ErrCheckpoint] if
+// the row says another size than its text, or the text is of another log.
+func (h Head) Checkpoint(origin string) (Checkpoint, error) {
+	c, err := ParseCheckpoint(h.Raw)
+	switch {
+	case err != nil:
+		return c, err
+	case c.Size != h.Size:
+		return c, fmt.Errorf("%w: it is over %d entries, and stored as one over %d", ErrCheckpoint, c.Size, h.Size)
+	case c.Origin != origin:
+		return c, fmt.Errorf("%w: it is of the log %.120q", ErrCheckpoint, c.Origin)
+	}
+	return c, nil
+}
+
+// signedBy returns which of the keys has signed the row, or -1.
+func (h Head) signedBy(origin string, keys []string) (Checkpoint, int, error) {
+	c, err := h.Checkpoint(origin)
+	if err != nil {
+		return c, -1, err
+	}
+	for i, key := range keys {
+		signed, again := Signers{Log: key}.Open(h.Raw)
+		if again == nil && signed.Origin == origin {
+			return signed.Checkpoint, i, nil
+		}
+		if i == 0 {
+			err = again
+		}
+	}
+	return c, -1, err
+}
+
+// headsPerPage is how many rows are read at once. Usually the first is the one.
+const headsPerPage = 16
+
+// found is a head that a key has signed.
+type found struct {
+	Head
+	Checkpoint
+	// key is the number of the key, and passed are the rows before it, which none has signed.
+	key    int
+	passed []Head
+}
+
+// heads are the rows of a log that claim to be checkpoints.
+type heads interface {
+	Heads(ctx context.Context, after Head, limit int) ([]Head, error)
+}
+
+// latest finds the checkpoint of the largest size that one of the keys has signed, and of
+// those the last. Of rows that are none, it passes over what anybody may have added. It is
+// [ErrNotFound] if there are no rows, and [ErrCheckpoint] if none is signed.
+func latest(ctx context.Context, log heads, origin string, keys []string) (found, error) {
+	var f found
+	var first error
+	for after := Top; ; {
+		page, err := log.Heads(ctx, after, headsPerPage)
+		if err != nil {
+			return f, err
+		}
+		for _, h := range page {
+			c, key, err := h.signedBy(origin, keys)
+			if key >= 0 {
+				f.Head, f.Checkpoint, f.key = h, c, key
+				return f, nil
+			}
+			if first == nil {
+				first = err
+			}
+			if f.passed = append(f.passed, h); len(f.passed) > maxPassed {
+				f.passed = f.passed[:maxPassed]
+			}
+			after = h
+		}
+		if len(page) < headsPerPage {
+			break
+		}
+	}
+	if first == nil {
+		return f, fmt.Errorf("the log has no checkpoint: %w", ErrNotFound)
+	}
+	return f, first
+}
+
+// maxPassed bounds the rows of which a reader tells that it has passed over them.
+const maxPassed = 1000
+
+// Verified returns a log whose checkpoints are those that one of the keys has signed, so that
+// rows that somebody has added to the database do not count. keys are verifier keys of the
+// log, and witnesses those of witnesses, whose cosignatures are verified; those of others are
+// passed on as they are.
+func Verified(log Log, origin string, keys, witnesses []string) Log {
+	return &verified{log, origin, keys, witnesses}
+}
+
+type verified struct {
+	Log
+	origin          string
+	keys, witnesses []string
+}
+
+// Checkpoint implements [Log].
+func (v *verified) Checkpoint(ctx context.Context) ([]byte, error) {
+	f, err := latest(ctx, v.Log, v.origin, v.keys)
+	if err != nil {
+		return nil, fmt.Errorf("read the checkpoint: %w", err)
+	}
+	return v.cosigned(ctx, f.Raw, f.key, f.Checkpoint.Size)
+}
+
+// cosigned returns a checkpoint with the signature of the log's key and cosignatures alone.
+func (v *verified) cosigned(ctx context.Context, raw []byte, key int, size int64) ([]byte, error) {
+	out, err := Signers{Log: v.keys[key]}.Alone(raw)
+	if err != nil {
+		return nil, err
+	}
+	more, err := v.Cosignatures(ctx, size)
+	if err != nil {
+		return nil, err
+	}
+	for _, witness := range v.witnesses {
+		for _, c := range more {
+			if _, _, only, err := Cosignature(c, witness); err == nil {
+				if merged, err := Merge(out, only); err == nil {
+					out = merged
+					break
+				}
+			}
+		}
+	}
+	known, err := makers(v.witnesses)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range more {
+		if merged, err := Merge(out, without(c, known)); err == nil {
+			out = merged
+		}
+	}
+	return out, nil
+}
+
+// Cosigned implements [Log].
+func (v *verified) Cosigned(ctx context.Context, limit int) ([][]byte, error) {
+	all, err := v.Log.Cosigned(ctx, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := all[:0]
+	for _, raw := range all {
+		c, err := ParseCheckpoint(raw)
+		if err != nil {
+			continue
+		}
+		_, key, err := Head{Size: c.Size, Raw: raw}.signedBy(v.origin, v.keys)
+		if key < 0 || errors.Is(err, ErrCheckpoint) {
+			continue
+		}
+		if raw, err = v.cosigned(ctx, raw, key, c.Size); err != nil {
+			return nil, err
+		}
+		out = append(out, raw)
+	}
+	return out, nil
+}

@@ -1,0 +1,133 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+
+	"chimera.ai/engine/ledger"
+)
+
+// Heads implements [ledger.Log].
+func (s *Store) Heads(ctx context.Context, after ledger.Head, limit int) ([]ledger.Head, error) {
+	return list(ctx, s, "read checkpoints", "SELECT n, grown, checkpoint, at FROM log_batches WHERE (grown, n) < ($1, $2) ORDER BY grown DESC, n DESC LIMIT $3",
+		[]any{after.Size, after.N, bound(limit)}, scanHead)
+}
+
+func scanHead(rows *sql.Rows) (h ledger.Head, err error) {
+	var at int64
+	err = rows.Scan(&h.N, &h.Size, &h.Raw, &at)
+	h.At = instant(at)
+	return h, err
+}
+
+// headsPerPage is how many rows that claim to be checkpoints are read at once.
+const headsPerPage = 16
+
+// Checkpoint implements [ledger.Log].
+func (s *Store) Checkpoint(ctx context.Context) ([]byte, error) {
+	for after := ledger.Top; ; {
+		page, err := s.Heads(ctx, after, headsPerPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range page {
+			if _, err := h.Checkpoint(s.origin); err != nil {
+				after = h
+				continue
+			}
+			more, err := s.Cosignatures(ctx, h.Size)
+			return mergeAll(h.Raw, more), err
+		}
+		if len(page) < headsPerPage {
+			return nil, fmt.Errorf("read the checkpoint: %w", ledger.ErrNotFound)
+		}
+	}
+}
+
+func scanBytes(rows *sql.Rows) (b []byte, err error) { return b, rows.Scan(&b) }
+
+const (
+	selectCosignatures = "SELECT checkpoint FROM log_cosignatures WHERE size = $1 ORDER BY serial"
+	// A size may have two checkpoints, by a former and by the current key of
+	// the log, and rows that somebody has added.
+	selectHeads = "SELECT n, grown, checkpoint, at FROM log_batches WHERE grown = $1 ORDER BY n DESC LIMIT $2"
+)
+
+// Cosignatures implements [ledger.Log].
+func (s *Store) Cosignatures(ctx context.Context, size int64) ([][]byte, error) {
+	return list(ctx, s, "read cosignatures", selectCosignatures, []any{size}, scanBytes)
+}
+
+func mergeAll(raw []byte, more [][]byte) []byte {
+	for _, c := range more {
+		if merged, err := ledger.Merge(raw, c); err == nil {
+			raw = merged
+		}
+	}
+	return raw
+}
+
+// AddCosignatures implements [ledger.Log].
+func (s *Store) AddCosignatures(ctx context.Context, checkpoint []byte) error {
+	c, err := ledger.ParseCheckpoint(checkpoint)
+	if err != nil {
+		return fmt.Errorf("add cosignatures: %w: %w", ledger.ErrInvalid, err)
+	}
+	text, _, _ := bytes.Cut(checkpoint, []byte("\n\n"))
+	text = append(bytes.Clone(text), "\n\n"...)
+	return s.do(ctx, "add cosignatures", func(t *tx) error {
+		var there int
+		if err := t.row(ctx, "SELECT count(*) FROM log_batches WHERE grown = $1 AND substr(checkpoint, 1, $2) = $3", c.Size, len(text), text).Scan(&there); err != nil {
+			return err
+		}
+		if there == 0 {
+			return fmt.Errorf("%w: the log has no such checkpoint over %d entries", ledger.ErrConflict, c.Size)
+		}
+		rows, err := t.rows(ctx, selectCosignatures, c.Size)
+		if err != nil {
+			return err
+		}
+		more, err := collect(rows, scanBytes)
+		if err != nil {
+			return err
+		}
+		for _, have := range more {
+			if bytes.Equal(have, checkpoint) {
+				return nil
+			}
+		}
+		_, err = t.exec(ctx, "INSERT INTO log_cosignatures (size, checkpoint) VALUES ($1, $2)", c.Size, checkpoint)
+		return err
+	})
+}
+
+// headsPerSize bounds the rows of one size that are looked at.
+const headsPerSize = 100
+
+// Cosigned implements [ledger.Log].
+func (s *Store) Cosigned(ctx context.Context, limit int) ([][]byte, error) {
+	sizes, err := list(ctx, s, "list cosigned checkpoints", "SELECT DISTINCT size FROM log_cosignatures ORDER BY size DESC LIMIT $1", []any{bound(limit)},
+		func(rows *sql.Rows) (n int64, err error) { return n, rows.Scan(&n) })
+	if err != nil {
+		return nil, err
+	}
+	var out [][]byte
+	for _, size := range sizes {
+		rows, err := list(ctx, s, "read checkpoints", selectHeads, []any{size, headsPerSize}, scanHead)
+		if err != nil {
+			return nil, err
+		}
+		more, err := s.Cosignatures(ctx, size)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range rows {
+			if _, err := h.Checkpoint(s.origin); err == nil {
+				out = append(out, mergeAll(h.Raw, more))
+			}
+		}
+	}
+	return out, nil
+}
