@@ -87,6 +87,9 @@ type Aside struct {
 	// Why says what is wrong with it, and At when it was set aside, on the store's clock.
 	Why string
 	At  Time
+	// Bodied and Followed say that the body and the entry before it in its chain were there
+	// then; the store finds that out itself.
+	Bodied, Followed bool
 }
 
 // verdict says what becomes of a candidate.

@@ -15,6 +15,13 @@
 //	                that of a sealed body stays in the store
 //	checkpoint      the signed checkpoint over the entries, with its cosignatures
 //	pending.jsonl   entries that have no place in the tree yet, as lines
+//	lost.jsonl      entries that neither have a place nor wait for one, as lines
+//	aside.jsonl     rows of the database that the sequencer has set aside, since they are no
+//	                entries: JSON with the columns, and bytes and stored body in base64
+//	odd.jsonl       entries that contain line feeds, as older versions may have signed: JSON
+//	                with index and bytes in base64; their lines in entries.jsonl are empty
+//
+// The last three are there only if there is something to tell.
 //
 // # Events
 //

@@ -65,10 +65,17 @@ func TestEventsAreWhatTheirStandardsSay(t *testing.T) {
 		if seen[k] {
 			continue
 		}
-		// Kinds that the story lacks, without a body.
-		_, err := w.store.Append(t.Context(), ledger.Draft{
-			Chain: "more", Key: string(k) + "/x", Kind: k, Run: "w", Node: "n", Visit: 1, Element: 2, Task: "t", Refs: []ledger.Ref{{Name: "input", Digest: ledger.BodyDigest(nil)}},
-		})
+		// Kinds that the story lacks, with an empty body, in the chain that takes them.
+		d := ledger.Draft{
+			Key: string(k) + "/x", Kind: k, Run: "w", Node: "n", Visit: 1, Element: 2, Task: "t", Refs: []ledger.Ref{{Name: "input", Digest: ledger.BodyDigest(nil)}},
+			Data: json.RawMessage(`{}`),
+		}
+		for _, d.Chain = range []string{ledger.RunChain("w", "more"), ledger.AuthorityChain, ledger.AgentsChain, ledger.ToolsChain, ledger.LedgerChain, ledger.RulesChain, ledger.BudgetChain("USD"), ledger.SnapshotsChain("x")} {
+			if d.Entry(ledgertest.Origin, 0, ledger.Hash{}, ledger.Time{}, ledger.BodyDigest(nil)).Misplaced() == "" {
+				break
+			}
+		}
+		_, err := w.store.Append(t.Context(), d)
 		require.NoError(t, err)
 	}
 	ledgertest.Drain(t, w.store, w.key)
@@ -162,7 +169,7 @@ func TestEventsTellNothingThatCanBeErased(t *testing.T) {
 	r.State, r.Failure = ledger.RunFailed, json.RawMessage(`{"kind":"tool_error","node":"n","message":"no Erika in Bonn"}`)
 	_, _, err := w.store.CloseRun(ctx, r, nil)
 	require.NoError(t, err)
-	_, err = w.store.Append(ctx, ledger.Draft{Chain: "run/sealed/r", Key: "node/n/0/0", Kind: ledger.NodeFailed, Node: "n", Subject: "erika", Data: json.RawMessage(`{"activity":"crm/sealed","error":{"kind":"tool_error"}}`)})
+	_, err = w.store.Append(ctx, ledger.Draft{Chain: "run/sealed/r", Key: "node/n/0/0", Kind: ledger.NodeFailed, Run: "sealed", Node: "n", Subject: "erika", Data: json.RawMessage(`{"activity":"crm/sealed","error":{"kind":"tool_error"}}`)})
 	require.NoError(t, err)
 	ledgertest.Drain(t, w.store, w.key)
 	find := func(lines [][]byte, text string) string {

@@ -21,6 +21,10 @@ const (
 	CheckpointFile = "checkpoint"
 	PendingFile    = "pending.jsonl"
 	EvidenceFile   = "evidence.jsonl"
+	// LostFile and AsideFile are there if there is something to tell.
+	LostFile  = "lost.jsonl"
+	AsideFile = "aside.jsonl"
+	OddFile   = "odd.jsonl"
 )
 
 // page is how many entries are read at once.
@@ -36,10 +40,18 @@ type Exported struct {
 	Packets int64 `json:"evidence_packets"`
 	// Pending are the entries that the checkpoint does not have.
 	Pending int64 `json:"pending"`
+	// Lost are the entries that have no place in the log, and do not wait for one: somebody
+	// has removed them from those that wait.
+	Lost int64 `json:"lost,omitempty"`
+	// Aside are the rows that the sequencer has set aside, since they are no entries.
+	Aside int64 `json:"aside,omitempty"`
+	// Odd are entries that are no lines: they contain line feeds. Their lines are empty.
+	Odd int64 `json:"odd,omitempty"`
 
 	lost losses
 	// held are the chains under legal hold.
 	held map[string]bool
+	odd  *lazy
 }
 
 // Export writes the log up to its latest checkpoint into a new folder, which
@@ -62,7 +74,13 @@ func export(ctx context.Context, log ledger.Log, dir string) (x Exported, err er
 		if err := os.WriteFile(filepath.Join(temporary, CheckpointFile), checkpoint, 0o600); err != nil {
 			return err
 		}
-		return x.pending(ctx, log, c.Size, filepath.Join(temporary, PendingFile))
+		if err := x.pending(ctx, log, c.Size, filepath.Join(temporary, PendingFile)); err != nil {
+			return err
+		}
+		if err := x.strays(ctx, log, filepath.Join(temporary, LostFile)); err != nil {
+			return err
+		}
+		return x.asides(ctx, log, filepath.Join(temporary, AsideFile))
 	})
 	return x, err
 }
@@ -118,6 +136,8 @@ func (x *Exported) copy(ctx context.Context, log ledger.Log, dir string) (_ []by
 		return nil, c, err
 	}
 	defer func() { err = errors.Join(err, evidence.close()) }()
+	x.odd = &lazy{path: filepath.Join(dir, OddFile)}
+	defer func() { err = errors.Join(err, x.odd.close()) }()
 	for tries := 0; ; tries++ {
 		checkpoint, err := log.Checkpoint(ctx)
 		if err != nil {
@@ -166,7 +186,7 @@ func (x *Exported) upTo(ctx context.Context, log ledger.Log, c ledger.Checkpoint
 			if r.Index != x.Entries {
 				return fmt.Errorf("entry %d is not there", x.Entries)
 			}
-			if err := entries.line(r.Bytes); err != nil {
+			if err := x.entry(entries, r); err != nil {
 				return err
 			}
 			if err := x.body(ctx, log, r, bodies, evidence); err != nil {
@@ -180,11 +200,8 @@ func (x *Exported) upTo(ctx context.Context, log ledger.Log, c ledger.Checkpoint
 
 func (x *Exported) body(ctx context.Context, log ledger.Log, r ledger.Record, to, evidence *lines) error {
 	e, err := ledger.DecodeEntry(r.Bytes)
-	if err != nil {
-		return fmt.Errorf("entry %d: %w", r.Index, err)
-	}
-	if e.Body == "" {
-		return nil
+	if err != nil || e.Body == "" {
+		return nil //nolint:nilerr // what is no entry is for the verifier to tell
 	}
 	raw, packet, err := stored(ctx, log, e)
 	if errors.Is(err, ledger.ErrGone) {
@@ -195,38 +212,38 @@ func (x *Exported) body(ctx context.Context, log ledger.Log, r ledger.Record, to
 	if err != nil {
 		return err
 	}
-	if err := x.explain(r.Index, e, raw); err != nil {
-		return fmt.Errorf("the body of entry %d: %w", r.Index, err)
-	}
+	x.explain(r.Index, e, raw)
 	x.Bodies++
-	if err := to.line(raw); err != nil || packet == nil {
+	if err := to.line(flat(raw)); err != nil || packet == nil {
 		return err
 	}
 	x.Packets++
 	return evidence.line(packet)
 }
 
-// explain notes what an entry says about why bodies are missing.
-func (x *Exported) explain(index int64, e *ledger.Entry, raw []byte) error {
+// explain notes what an entry says about why bodies are missing. What cannot be read explains
+// nothing.
+func (x *Exported) explain(index int64, e *ledger.Entry, raw []byte) {
 	switch e.Kind {
 	case ledger.BodyPruned, ledger.LegalHoldPlaced, ledger.LegalHoldLifted:
 	default:
-		return nil
+		return
 	}
 	b, err := ledger.DecodeBody(raw)
 	if err != nil {
-		return err
+		return
 	}
 	if e.Kind == ledger.BodyPruned {
 		var p ledger.PrunedData
-		err := json.Unmarshal(b.Data, &p)
-		x.lost.act(index, p, x.held)
-		return err
+		if json.Unmarshal(b.Data, &p) == nil {
+			x.lost.act(index, p, x.held)
+		}
+		return
 	}
 	var l ledger.LegalHoldData
-	err = json.Unmarshal(b.Data, &l)
-	x.held[l.Chain] = e.Kind == ledger.LegalHoldPlaced
-	return err
+	if json.Unmarshal(b.Data, &l) == nil {
+		x.held[l.Chain] = e.Kind == ledger.LegalHoldPlaced
+	}
 }
 
 // stored returns the stored body of an entry, and its evidence packet if everybody
@@ -274,7 +291,7 @@ func (x *Exported) pending(ctx context.Context, log ledger.Log, size int64, file
 		for _, r := range records {
 			placed[r.Hash] = true
 			x.Pending++
-			if err := out.line(r.Bytes); err != nil {
+			if err := out.line(flat(r.Bytes)); err != nil {
 				return err
 			}
 		}
@@ -285,7 +302,7 @@ func (x *Exported) pending(ctx context.Context, log ledger.Log, size int64, file
 			continue
 		}
 		x.Pending++
-		if err := out.line(r.Bytes); err != nil {
+		if err := out.line(flat(r.Bytes)); err != nil {
 			return err
 		}
 	}

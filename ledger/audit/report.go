@@ -60,6 +60,10 @@ type Report struct {
 	Held    []string            `json:"legal_holds,omitempty"`
 	Erased  int                 `json:"erased_subjects,omitempty"`
 	Pending int64               `json:"pending"`
+	// Lost counts the entries that neither had a place nor waited for one, and Aside the rows
+	// that the sequencer has set aside.
+	Lost  int64 `json:"lost,omitempty"`
+	Aside int64 `json:"aside,omitempty"`
 
 	// Problems are what is wrong, in the order in which it was found; More is how
 	// many are not listed.
@@ -253,6 +257,16 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 		count(r.Chains, "chain", "chains"), count(r.Runs, "run", "runs"), r.Open,
 		count(r.Missing, "body", "bodies"), r.Sealed, count(r.Pending, "entry", "entries")); err != nil {
 		return err
+	}
+	if r.Lost > 0 {
+		if err := p("  %s hidden: without a place in the tree, and not waiting for one\n", count(r.Lost, "entry was", "entries were")); err != nil {
+			return err
+		}
+	}
+	if r.Aside > 0 {
+		if err := p("  %s set aside, since they are no entries\n", count(r.Aside, "row was", "rows were")); err != nil {
+			return err
+		}
 	}
 	for _, x := range r.Pruned {
 		if err := p("  pruned: %s of class %s that were stated before %s (%s)\n", count(x.Count, "body", "bodies"), plain(string(x.Class)), x.Before, plain(x.Reason)); err != nil {

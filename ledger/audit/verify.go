@@ -54,15 +54,22 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 		}
 		v.old, r.Against = &old, &old.Size
 	}
+	if err := v.setAsides(filepath.Join(dir, AsideFile)); err != nil {
+		return r, fmt.Errorf("verify: %w", err)
+	}
 	if err := v.read(dir); err != nil {
 		return r, fmt.Errorf("verify: %w", err)
 	}
 	if claimed.Origin != "" {
 		v.judge(claimed)
 	}
-	if err := v.pending(filepath.Join(dir, PendingFile)); err != nil {
+	if v.Pending, err = v.waits(filepath.Join(dir, PendingFile), PendingFile); err != nil {
 		return r, fmt.Errorf("verify: %w", err)
 	}
+	if err := v.strays(filepath.Join(dir, LostFile)); err != nil {
+		return r, fmt.Errorf("verify: %w", err)
+	}
+	v.judgeAsides()
 	v.finish()
 	// Only now is it known who must have signed, since the admins' statements
 	// say so too.
@@ -155,7 +162,8 @@ type verifier struct {
 	// packets are the evidence packets, nil where the export has none.
 	packets *stream[packet]
 	// gone are the bodies that are missing.
-	gone losses
+	gone  losses
+	aside asides
 	// statements are those of admins; published plans, opened runs and accepted
 	// approvals are judged against them at the end.
 	statements          []statement
@@ -324,6 +332,7 @@ func (v *verifier) entry(x entry, bodies *stream[body]) {
 		v.problem(BadEntry, i, "%s", why)
 	}
 	c := v.link(i, e, x.hash)
+	v.aside.beside(e, x.hash)
 	v.pass(i, e)
 	var data json.RawMessage
 	if e.Body != "" {
@@ -451,38 +460,38 @@ func (v *verifier) judge(c ledger.Checkpoint) {
 	}
 }
 
-// pending reads the entries that have no place yet. They are reported, but prove
-// nothing.
-func (v *verifier) pending(path string) (err error) {
+// waits counts the entries of a file of those that have no place yet. They are reported, but
+// prove nothing.
+func (v *verifier) waits(path, name string) (n int64, err error) {
 	s, err := openLines(path, ledger.MaxEntryBytes+1)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil
+		return 0, nil
 	}
 	if errors.Is(err, errNoFile) {
 		v.problem(BadExport, -1, "%s", err)
-		return nil
+		return 0, nil
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	bad, first := 0, error(nil)
 	defer func() {
 		if bad > 0 {
-			v.warn(BadExport, -1, "%s: %d lines are no entries, the first: %s", PendingFile, bad, first)
+			v.warn(BadExport, -1, "%s: %d lines are no entries, the first: %s", name, bad, first)
 		}
 	}()
 	for {
 		line, err := s.next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return n, nil
 		}
 		if err != nil {
-			v.warn(BadExport, -1, "%s: %s", PendingFile, err)
-			return nil
+			v.warn(BadExport, -1, "%s: %s", name, err)
+			return n, nil
 		}
 		if _, err := ledger.DecodeEntry(line); err == nil {
-			v.Pending++
+			n++
 		} else if bad++; first == nil {
 			first = err
 		}

@@ -164,7 +164,10 @@ func write(ctx context.Context, t *sql.Tx, chain string, at int64, rows []sqlsto
 // setAside moves rows that have no place.
 func setAside(ctx context.Context, t *sql.Tx, rows []ledger.Aside) error {
 	for i := range rows {
-		_, err := t.ExecContext(ctx, `INSERT INTO aside (serial, hash, chain, n, key, kind, bytes, why, at) SELECT serial, hash, chain, n, key, kind, bytes, ?, `+clock+`
+		_, err := t.ExecContext(ctx, `INSERT INTO aside (serial, hash, chain, n, key, kind, bytes, why, at, bodied, followed)
+			SELECT serial, hash, chain, n, key, kind, bytes, ?, `+clock+`,
+				EXISTS (SELECT 1 FROM bodies b WHERE b.digest = CAST(substr(e.bytes, -73, 71) AS TEXT)) OR EXISTS (SELECT 1 FROM pruned_early p WHERE p.digest = CAST(substr(e.bytes, -73, 71) AS TEXT)),
+				n = 0 OR EXISTS (SELECT 1 FROM entries b WHERE b.chain = e.chain AND b.n = e.n - 1)
 			FROM entries e WHERE serial = ? AND NOT EXISTS (SELECT 1 FROM log_index i WHERE i.serial = e.serial)`, rows[i].Why, rows[i].Serial)
 		if err != nil {
 			return err

@@ -88,11 +88,11 @@ func (s *Store) SetAside(ctx context.Context, rows []ledger.Aside) error {
 
 // Asides implements [ledger.Log].
 func (s *Store) Asides(ctx context.Context, after int64, limit int) ([]ledger.Aside, error) {
-	return list(ctx, s, "list what was set aside", "SELECT serial, hash, chain, n, key, kind, bytes, why, at FROM aside WHERE serial > $1 ORDER BY serial LIMIT $2",
+	return list(ctx, s, "list what was set aside", "SELECT serial, hash, chain, n, key, kind, bytes, why, at, bodied, followed FROM aside WHERE serial > $1 ORDER BY serial LIMIT $2",
 		[]any{after, bound(limit)}, func(rows *sql.Rows) (a ledger.Aside, err error) {
 			var hash []byte
 			var at int64
-			err = rows.Scan(&a.Serial, &hash, &a.Chain, &a.N, &a.Key, &a.Kind, &a.Bytes, &a.Why, &at)
+			err = rows.Scan(&a.Serial, &hash, &a.Chain, &a.N, &a.Key, &a.Kind, &a.Bytes, &a.Why, &at, &a.Bodied, &a.Followed)
 			copy(a.Hash[:], hash)
 			a.At = instant(at)
 			return a, err

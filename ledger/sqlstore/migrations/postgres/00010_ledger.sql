@@ -24,7 +24,11 @@ CREATE TABLE aside (
 	kind   TEXT NOT NULL,
 	bytes  BYTEA NOT NULL,
 	why    TEXT NOT NULL,
-	at     BIGINT NOT NULL
+	at     BIGINT NOT NULL,
+	-- Whether there was the body that the bytes name at their end, if any, and the entry before in
+	-- the chain: who adds them later cannot make it look as if an entry had been set aside.
+	bodied   BOOLEAN NOT NULL,
+	followed BOOLEAN NOT NULL
 );
 -- Entries that have no place in the tree yet. Writers insert, the sequencer
 -- deletes: what one look cannot see yet, a later one does.
@@ -448,8 +452,11 @@ REVOKE EXECUTE ON FUNCTION prune_bodies FROM PUBLIC;
 CREATE FUNCTION set_aside(which BIGINT[], reasons TEXT[]) RETURNS BIGINT LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE gone BIGINT;
 BEGIN
-	INSERT INTO aside (serial, hash, chain, n, key, kind, bytes, why, at)
-		SELECT e.serial, e.hash, e.chain, e.n, e.key, e.kind, e.bytes, u.why, floor(extract(epoch FROM clock_timestamp()) * 1000)
+	INSERT INTO aside (serial, hash, chain, n, key, kind, bytes, why, at, bodied, followed)
+		SELECT e.serial, e.hash, e.chain, e.n, e.key, e.kind, e.bytes, u.why, floor(extract(epoch FROM clock_timestamp()) * 1000),
+			EXISTS (SELECT FROM bodies b WHERE b.digest = encode(substr(e.bytes, greatest(octet_length(e.bytes) - 72, 1), 71), 'escape'))
+				OR EXISTS (SELECT FROM pruned_early p WHERE p.digest = encode(substr(e.bytes, greatest(octet_length(e.bytes) - 72, 1), 71), 'escape')),
+			e.n = 0 OR EXISTS (SELECT FROM entries b WHERE b.chain = e.chain AND b.n = e.n - 1 AND b.serial <> ALL (which))
 		FROM unnest(which, reasons) AS u (serial, why) JOIN entries e ON e.serial = u.serial
 		WHERE NOT EXISTS (SELECT FROM log_index i WHERE i.serial = e.serial);
 	DELETE FROM pending p WHERE p.serial = ANY (which) AND EXISTS (SELECT FROM aside a WHERE a.serial = p.serial);

@@ -24,7 +24,11 @@ CREATE TABLE aside (
 	kind   TEXT NOT NULL,
 	bytes  BLOB NOT NULL,
 	why    TEXT NOT NULL,
-	at     INTEGER NOT NULL
+	at     INTEGER NOT NULL,
+	-- Whether there was the body that the bytes name at their end, if any, and the entry before in
+	-- the chain: who adds them later cannot make it look as if an entry had been set aside.
+	bodied   INTEGER NOT NULL,
+	followed INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE log_batches (
