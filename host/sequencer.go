@@ -10,6 +10,7 @@ import (
 
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/witness"
+	"chimera.ai/engine/metrics"
 	"chimera.ai/engine/store"
 )
 
@@ -32,27 +33,62 @@ type sequencer struct {
 	done, asked chan struct{}
 	err         error
 
-	mu     sync.Mutex
-	failed string
+	mu sync.Mutex
+	// failed is the last error, times how often it has come in a row, and next when it is
+	// logged again.
+	failed      string
+	times, next int
+	// contradicted is what a witness has against the log.
+	contradicted error
+	// measured measures the log's age, or is nil.
+	measured *logAge
 }
 
 func newSequencer(s *store.Opened, o Options) *sequencer {
 	q := &sequencer{logger: o.Logger, done: make(chan struct{}), asked: make(chan struct{})}
-	q.Sequencer = ledger.Sequencer{Store: s.Ledger, Key: s.Key, Former: o.FormerKeys, Failed: q.warn}
+	q.Sequencer = ledger.Sequencer{Store: s.Ledger, Key: s.Key, Former: o.FormerKeys, Failed: q.warn, Found: q.tell}
 	if len(o.Witnesses) > 0 {
-		q.asker = &witness.Asker{Log: s.Ledger, Key: s.Key.Public(), Witnesses: o.Witnesses, Logger: o.Logger}
+		var keys []string
+		for _, w := range o.Witnesses {
+			keys = append(keys, w.Key)
+		}
+		log := ledger.Verified(s.Ledger, s.Key.Name(), []string{s.Key.Public()}, keys)
+		q.asker = &witness.Asker{Log: log, Key: s.Key.Public(), Witnesses: o.Witnesses, Logger: o.Logger, Contradicted: q.contradict}
 		q.Integrated = func([]byte) { q.asker.Wake() }
+		q.Begin = q.asker.Check
+	}
+	if o.Client.MetricsHandler != nil {
+		q.measured = &logAge{log: s.Ledger, head: o.Client.MetricsHandler.Gauge(metrics.HeadAge), waiting: o.Client.MetricsHandler.Gauge(metrics.Waiting)}
 	}
 	return q
 }
 
-// warn logs an error once, not at every attempt.
+// warn logs an error at once, and with its number when it has come ten times in a row, a
+// hundred times, and so on.
 func (q *sequencer) warn(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if text := err.Error(); text != q.failed {
-		q.failed = text
-		q.logger.Warn("the ledger's sequencer goes on after an error", "error", err)
+		q.failed, q.times, q.next = text, 0, 1
+	}
+	if q.times++; q.times == q.next {
+		q.next *= 10
+		q.logger.Warn("the ledger's sequencer goes on after an error", "error", err, "times", q.times)
+	}
+}
+
+// tell logs what somebody has done to the log's tables.
+func (q *sequencer) tell(err error) {
+	q.logger.Error("the ledger's sequencer has found what no part of this deployment writes", "error", err)
+}
+
+// contradict ends the sequencer: a witness has cosigned another log.
+func (q *sequencer) contradict(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.contradicted == nil {
+		q.contradicted = err
+		q.cancel()
 	}
 }
 
@@ -66,9 +102,18 @@ func (q *sequencer) start() {
 				q.asker.Run(ctx)
 			}
 		}()
+		if q.measured != nil {
+			go q.measured.run(ctx)
+		}
 		go func() {
 			defer close(q.done)
-			if err := q.Run(ctx); err != nil {
+			err := q.Run(ctx)
+			q.mu.Lock()
+			if err == nil {
+				err = q.contradicted
+			}
+			q.mu.Unlock()
+			if err != nil {
 				q.err = fmt.Errorf("the ledger is not what its key has signed: %w", err)
 				q.logger.Error("the ledger's sequencer has stopped", "error", q.err)
 			}

@@ -22,6 +22,14 @@ import (
 // progress. The label workflow_type is the type of the run.
 const Retried = "chimera_workflow_task_retried"
 
+// HeadAge is how many seconds ago the log's last checkpoint was signed, and Waiting how many
+// seconds the entry that waits longest has waited for its place in the log, as far as this
+// process has seen. Workers that have the log's key measure both.
+const (
+	HeadAge = "chimera_ledger_head_age_seconds"
+	Waiting = "chimera_ledger_waiting_seconds"
+)
+
 // MaxSeries bounds the series of a registry: whoever may schedule activities on a queue
 // chooses their types, each of which has its own series. [Dropped] alone counts what
 // exceeds the bound.

@@ -36,6 +36,11 @@ type Asker struct {
 	// Within is how long the log and a witness may take for one request; 0
 	// means a minute.
 	Within time.Duration
+	// Again is the pause after which a witness is asked again for what it has cosigned: its
+	// answer shows whether it has cosigned another log meanwhile. 0 means 5 minutes.
+	Again time.Duration
+	// Contradicted, if set, is called with [ErrContradicted].
+	Contradicted func(error)
 	// Transport asks by HTTP; nil means one with the system's authorities, which
 	// unpacks nothing.
 	Transport http.RoundTripper
@@ -45,6 +50,37 @@ type Asker struct {
 
 	once  sync.Once
 	wakes []chan struct{}
+	// checked is when Check was called last.
+	checked time.Time
+}
+
+// checkTime bounds a check, and checkPause is the least time between two.
+const checkTime, checkPause = 5 * time.Second, time.Minute
+
+// Check asks each witness once, whatever it has cosigned, and returns [ErrContradicted] if one
+// has cosigned another log. Those that do not answer in a few seconds do not count. It is called
+// by one goroutine at a time, and asks once a minute at most.
+func (a *Asker) Check(ctx context.Context) error {
+	if time.Since(a.checked) < checkPause {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	errs := make([]error, len(a.Witnesses))
+	var all sync.WaitGroup
+	for i, w := range a.Witnesses {
+		all.Go(func() {
+			if _, err := a.asking(w).step(ctx, true); errors.Is(err, ErrContradicted) {
+				errs[i] = fmt.Errorf("the witness %s: %w", w.Name, err)
+			}
+		})
+	}
+	all.Wait()
+	err := errors.Join(errs...)
+	if err == nil {
+		a.checked = time.Now()
+	}
+	return err
 }
 
 func (a *Asker) prepare() {
@@ -106,8 +142,13 @@ func (a *Asker) asking(w Witness) *asking {
 }
 
 func (a *asking) run(ctx context.Context, wake <-chan struct{}) {
+	pause := a.Again
+	if pause <= 0 {
+		pause = 5 * time.Minute
+	}
+	anyway := true
 	for ctx.Err() == nil {
-		again := a.turn(ctx)
+		again := a.turn(ctx, anyway)
 		timer := time.NewTimer(a.pause())
 		select {
 		case <-ctx.Done():
@@ -117,10 +158,15 @@ func (a *asking) run(ctx context.Context, wake <-chan struct{}) {
 		if again {
 			continue
 		}
+		timer = time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 		case <-wake:
+			anyway = false
+		case <-timer.C:
+			anyway = true
 		}
+		timer.Stop()
 	}
 }
 
@@ -137,14 +183,14 @@ func (a *asking) pause() time.Duration {
 }
 
 // turn asks once, and reports whether to ask again without a new checkpoint.
-func (a *asking) turn(ctx context.Context) (again bool) {
+func (a *asking) turn(ctx context.Context, anyway bool) (again bool) {
 	within := a.Within
 	if within <= 0 {
 		within = time.Minute
 	}
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	again, err := a.step(bounded)
+	again, err := a.step(bounded, anyway)
 	switch {
 	case ctx.Err() != nil:
 	case err == nil:
@@ -159,6 +205,9 @@ func (a *asking) turn(ctx context.Context) (again bool) {
 			a.logger.WarnContext(ctx, "the witness does not cosign; the log goes on without it", "error", err)
 		}
 		a.tries++
+		if errors.Is(err, ErrContradicted) && a.Contradicted != nil {
+			a.Contradicted(fmt.Errorf("the witness %s: %w", a.witness.Name, err))
+		}
 		return true
 	}
 	return again
@@ -173,20 +222,25 @@ func sort(err error) string {
 	return err.Error()
 }
 
-// step asks for the latest checkpoint, if the witness has not cosigned it, and
+// step asks for the latest checkpoint, if the witness has not cosigned it or anyway, and
 // stores what it answers, once that is verified.
-func (a *asking) step(ctx context.Context) (again bool, err error) {
+func (a *asking) step(ctx context.Context, anyway bool) (again bool, err error) {
 	q, raw, err := a.latest(ctx)
-	if err != nil || q.Size == 0 || q.Checkpoint == a.done {
+	if err != nil || q.Size == 0 {
 		return false, err
 	}
 	if _, _, _, err := ledger.Cosignature(raw, a.witness.Key); err == nil {
-		a.done = q.Checkpoint // before this process began
+		a.done = q.Checkpoint // perhaps before this process began
+	}
+	if q.Checkpoint == a.done && !anyway {
 		return false, nil
 	}
 	answer, err := a.door.ask(ctx, q)
 	if errors.Is(err, errWaiting) {
 		return true, nil
+	}
+	if further := new(ahead); errors.As(err, &further) {
+		return true, a.caughtUp(ctx, further)
 	}
 	if err != nil {
 		return true, err
@@ -195,8 +249,11 @@ func (a *asking) step(ctx context.Context) (again bool, err error) {
 	if err != nil {
 		return true, fmt.Errorf("its answer is no cosignature: %w", err)
 	}
+	if err := q.holds(c); err != nil {
+		return true, err
+	}
 	if c == a.done {
-		return true, nil // stored already: there is nothing newer yet
+		return c != q.Checkpoint, nil // stored already: there may be nothing newer yet
 	}
 	if err := a.Log.AddCosignatures(ctx, only); err != nil {
 		if errors.Is(err, ledger.ErrConflict) {
@@ -208,11 +265,36 @@ func (a *asking) step(ctx context.Context) (again bool, err error) {
 	return c != q.Checkpoint, nil
 }
 
+// caughtUp returns an error if a witness has cosigned more entries than the log has now: other
+// processes may have asked it meanwhile, about what they have stored before.
+func (a *asking) caughtUp(ctx context.Context, e *ahead) error {
+	q, _, err := a.latest(ctx)
+	if err != nil {
+		return err
+	}
+	if q.Size >= e.known {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrContradicted, &ahead{e.known, q.Size})
+}
+
+// holds returns an error unless the log of the question begins with what was cosigned.
+func (q question) holds(c ledger.Checkpoint) error {
+	proof, err := q.prove(c.Size)
+	if err != nil {
+		return err
+	}
+	if err := ledger.Extends(c, q.Checkpoint, proof); err != nil {
+		return fmt.Errorf("%w: %w", ErrContradicted, err)
+	}
+	return nil
+}
+
 // latest returns the log's latest checkpoint as a question, and as it is stored.
 func (a *asking) latest(ctx context.Context) (question, []byte, error) {
 	raw, err := a.Log.Checkpoint(ctx)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return question{}, nil, nil
+	if errors.Is(err, ledger.ErrNotFound) || errors.Is(err, ledger.ErrCheckpoint) {
+		return question{}, nil, nil // see below
 	}
 	if err != nil {
 		return question{}, nil, fmt.Errorf("read the checkpoint: %w", err)

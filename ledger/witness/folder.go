@@ -43,6 +43,9 @@ func (f *folder) ask(_ context.Context, q question) ([]byte, error) {
 		}
 		old = c.Size
 	}
+	if old > q.Size {
+		return nil, &ahead{old, q.Size}
+	}
 	if reply == nil || old != q.Size {
 		request, err := q.request(old)
 		if err != nil {

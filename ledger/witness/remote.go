@@ -24,10 +24,21 @@ type question struct {
 
 func (q question) request(old int64) (Request, error) {
 	if old > q.Size {
-		return Request{}, fmt.Errorf("it has cosigned a log of %d entries, and this one has %d", old, q.Size)
+		return Request{}, &ahead{old, q.Size}
 	}
 	proof, err := q.prove(old)
 	return Request{old, proof, q.raw}, err
+}
+
+// ErrContradicted reports that a witness has cosigned what is not this log: a longer one, as
+// after the database was restored from an older copy, or one of another history.
+var ErrContradicted = fmt.Errorf("%w: a witness has cosigned another log", ledger.ErrProof)
+
+// ahead reports that a witness has cosigned more entries than the log had when it was read.
+type ahead struct{ known, size int64 }
+
+func (e *ahead) Error() string {
+	return fmt.Sprintf("it has cosigned a log of %d entries, and this one has %d", e.known, e.size)
 }
 
 // door is a means to reach a witness.
@@ -76,10 +87,17 @@ func (r *remote) ask(ctx context.Context, q question) ([]byte, error) {
 		case code == http.StatusOK:
 			r.known = q.Size
 			return append(bytes.Clone(q.raw), body...), nil
+		case code == http.StatusUnprocessableEntity && r.known > 0 && r.known < q.Size:
+			r.known = 0
+			return nil, fmt.Errorf("%w: %w", ErrContradicted, refusal(code))
 		case code != http.StatusConflict:
 			return nil, refusal(code)
 		}
 		known, err := size(strings.TrimSuffix(string(body), "\n"))
+		if err == nil && known == r.known && known == q.Size {
+			r.known = 0
+			return nil, fmt.Errorf("%w: of as many entries (409)", ErrContradicted)
+		}
 		if err != nil || known == r.known {
 			return nil, errors.New("it answers with a conflict, and not with the size that it knows: it may have cosigned another log")
 		}
@@ -96,7 +114,7 @@ func refusal(code int) error {
 	case http.StatusForbidden:
 		return errors.New("it does not trust the log's key, or does not know the log (403)")
 	case http.StatusUnprocessableEntity:
-		return errors.New("the proof does not convince it (422): it may have cosigned another log")
+		return errors.New("the proof does not convince it (422)")
 	case http.StatusBadRequest:
 		return errors.New("it does not understand the request (400)")
 	case http.StatusTooManyRequests:

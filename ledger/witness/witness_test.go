@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -291,6 +292,80 @@ func TestSplitView(t *testing.T) {
 	begin(t, anew.asker(s, key, log))
 	require.Eventually(t, func() bool { return log.count("the proof does not convince it (422)") == 1 }, patience, look)
 	require.False(t, anew.cosigned(t, key))
+}
+
+// rolled is a log whose database was restored from a copy of the time of a checkpoint.
+type rolled struct {
+	witness.Log
+	raw []byte
+}
+
+func (r rolled) Checkpoint(context.Context) ([]byte, error) { return r.raw, nil }
+
+// TestRollback: a witness that has cosigned more than the log has contradicts it, though it has
+// cosigned the log's last checkpoint, too; and so does one that has cosigned other entries.
+func TestRollback(t *testing.T) {
+	for name, begins := range map[string]func(t *testing.T, w *world) (asker func(log io.Writer) *witness.Asker, key string){
+		"HTTP": func(t *testing.T, w *world) (func(io.Writer) *witness.Asker, string) {
+			s, key := newServer(t, w.key.Public())
+			return func(log io.Writer) *witness.Asker { return w.asker(s, key, log) }, key
+		},
+		"folder": func(t *testing.T, w *world) (func(io.Writer) *witness.Asker, string) {
+			a := newAttic(t, w.key.Public())
+			done := make(chan struct{})
+			answers := make(chan struct{})
+			go func() {
+				defer close(answers)
+				for {
+					select {
+					case <-done:
+						return
+					default:
+						_, _ = a.Answer()
+					}
+				}
+			}()
+			t.Cleanup(func() { close(done); <-answers })
+			return func(log io.Writer) *witness.Asker { return a.asker(w, log) }, a.key
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			asker, key := begins(t, w)
+			first := asker(io.Discard)
+			w.seq.Integrated = func([]byte) { first.Wake() }
+			stop := begin(t, first)
+			w.grow(t, 3)
+			w.until(t, key)
+			old, err := w.store.Checkpoint(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, asker(io.Discard).Check(t.Context()))
+			w.grow(t, 4)
+			w.until(t, key)
+			stop()
+			require.NoError(t, asker(io.Discard).Check(t.Context()))
+
+			restored := asker(io.Discard)
+			restored.Log = rolled{w.store, old}
+			err = restored.Check(t.Context())
+			require.ErrorIs(t, err, witness.ErrContradicted)
+			require.ErrorIs(t, err, ledger.ErrProof, "which ends the sequencer")
+
+			var mu sync.Mutex
+			var told error
+			restored.Again, restored.Contradicted = time.Millisecond, func(err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = err
+			}
+			begin(t, restored)
+			require.Eventually(t, func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return errors.Is(told, witness.ErrContradicted)
+			}, patience, look)
+		})
+	}
 }
 
 func TestCheck(t *testing.T) {
