@@ -35,11 +35,14 @@ func (h Head) Checkpoint(origin string) (Checkpoint, error) {
 	return c, nil
 }
 
-// signedBy returns which of the keys has signed the row, or -1.
+// signedBy returns which of the keys has signed the row, or -1. Without keys it is 0.
 func (h Head) signedBy(origin string, keys []string) (Checkpoint, int, error) {
 	c, err := h.Checkpoint(origin)
 	if err != nil {
 		return c, -1, err
+	}
+	if len(keys) == 0 {
+		return c, 0, nil
 	}
 	for i, key := range keys {
 		signed, again := Signers{Log: key}.Open(h.Raw)
@@ -103,6 +106,17 @@ func latest(ctx context.Context, log heads, origin string, keys []string) (found
 		return f, fmt.Errorf("the log has no checkpoint: %w", ErrNotFound)
 	}
 	return f, first
+}
+
+// Latest returns the latest checkpoint of a log that one of the keys has signed, and how many
+// rows that claim to be later ones it has passed over. Without keys, it is the latest whose row
+// says what its text says.
+func Latest(ctx context.Context, log Log, origin string, keys []string) (h Head, passed int, err error) {
+	f, err := latest(ctx, log, origin, keys)
+	if err != nil {
+		return f.Head, len(f.passed), fmt.Errorf("read the checkpoint: %w", err)
+	}
+	return f.Head, len(f.passed), nil
 }
 
 // maxPassed bounds the rows of which a reader tells that it has passed over them.

@@ -354,6 +354,23 @@ type Record struct {
 	Index int64
 }
 
+// Status is what a store says of its log to an operator.
+type Status struct {
+	// Waiting counts the entries that wait for a place in the tree, and Lost those that have
+	// none and do not wait for one. Since is when the first that waits was stated.
+	Waiting int64 `json:"waiting"`
+	Lost    int64 `json:"lost"`
+	Since   *Time `json:"waiting_since,omitempty"`
+	// Aside counts the rows that were set aside.
+	Aside int64 `json:"aside"`
+	// OpenRuns counts the runs that have not ended, Subjects those whose data are sealed, the
+	// erased ones included, Erased these, and LegalHolds the chains under legal hold.
+	OpenRuns   int64 `json:"open_runs"`
+	Subjects   int64 `json:"subjects"`
+	Erased     int64 `json:"erased_subjects"`
+	LegalHolds int64 `json:"legal_holds"`
+}
+
 // Log is the Merkle log over all entries.
 type Log interface {
 	// Append states facts that no other method of the store states, in one
@@ -392,6 +409,9 @@ type Log interface {
 	Stored(ctx context.Context, digest string) ([]byte, error)
 	// Packet returns an evidence packet, by its digest.
 	Packet(ctx context.Context, digest string) (Packet, error)
+
+	// Status counts what an operator looks at.
+	Status(ctx context.Context) (Status, error)
 
 	// Lead makes the caller the log's one sequencer until release is called or
 	// ctx ends; ErrConflict if there is another.

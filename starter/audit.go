@@ -20,6 +20,7 @@ import (
 // auditParts are the sub-commands of chimera audit.
 func auditParts() []command {
 	return []command{
+		{name: "status", prepare: statusOfLogCommand, summary: "show the log's head, what waits for a place in it, and what its witnesses have cosigned"},
 		{name: "checkpoint", prepare: checkpointCommand, summary: "print the log's latest checkpoint"},
 		{name: "prove", operands: "HASH", least: 1, most: 1, prepare: proveCommand, summary: "prove that an entry is in the log"},
 		{name: "export", prepare: exportCommand, summary: "write the whole log into a new folder"},
@@ -32,6 +33,10 @@ func auditParts() []command {
 		{name: "lift", operands: "RUN", least: 1, most: 1, prepare: holdCommand(false), completes: anyRun, summary: "end such a hold"},
 		{name: "erase", operands: "SUBJECT", least: 1, most: 1, prepare: eraseCommand, summary: "make what the ledger holds about a person unreadable for ever"},
 	}
+}
+
+func statusOfLogCommand(p *Program, _ *flag.FlagSet) action {
+	return func(ctx context.Context, _ []string) error { return p.auditStatus(ctx, time.Now()) }
 }
 
 func checkpointCommand(p *Program, _ *flag.FlagSet) action {
@@ -137,11 +142,11 @@ type signedCheckpoint struct {
 }
 
 func (p *Program) auditCheckpoint(ctx context.Context) error {
-	store, err := p.openLedger(ctx)
+	store, log, _, _, err := p.signedLog(ctx)
 	if err != nil {
 		return err
 	}
-	raw, err := store.Checkpoint(ctx)
+	raw, err := log.Checkpoint(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return negative("the log of %s has no checkpoint yet", store.Origin()).withHint("A worker with role engine that has the log's key signs them.")
 	}
@@ -162,7 +167,7 @@ func (p *Program) auditProve(ctx context.Context, what string) error {
 			return misuse("%s", err).withHint("An entry is named by its hash, or as ledger://ORIGIN/HASH.")
 		}
 	}
-	store, err := p.openLedger(ctx)
+	_, store, _, _, err := p.signedLog(ctx)
 	if err != nil {
 		return err
 	}
@@ -178,11 +183,11 @@ func (p *Program) auditProve(ctx context.Context, what string) error {
 }
 
 func (p *Program) auditExport(ctx context.Context, dir string) error {
-	store, err := p.openLedger(ctx)
+	_, signed, _, _, err := p.signedLog(ctx)
 	if err != nil {
 		return err
 	}
-	log, keys, quorum, err := p.witnessed(store)
+	log, keys, quorum, err := p.witnessed(signed)
 	if err != nil {
 		return err
 	}
@@ -197,6 +202,12 @@ func (p *Program) auditExport(ctx context.Context, dir string) error {
 		return p.document(x)
 	}
 	p.printf("%s: %d entries, %d bodies\n", dir, x.Entries, x.Bodies)
+	if x.Lost > 0 {
+		p.say("without a place in the log, and not waiting for one: %s, which somebody has hidden", plural(int(x.Lost), "entry"))
+	}
+	if x.Aside > 0 {
+		p.say("%s set aside, since they are no entries: see %s", plural(int(x.Aside), "row"), audit.AsideFile)
+	}
 	if raw, err := wholefile.Read(filepath.Join(dir, audit.CheckpointFile), ledger.MaxCheckpointBytes); err == nil && audit.Cosigners(raw, keys) < quorum {
 		p.say("its checkpoint has %d of the %d cosignatures that ledger.quorum requires", audit.Cosigners(raw, keys), quorum)
 	}
@@ -206,7 +217,7 @@ func (p *Program) auditExport(ctx context.Context, dir string) error {
 
 // auditEvents exports entries for a SIEM.
 func (p *Program) auditEvents(ctx context.Context, dir string, from, to int64) error {
-	store, err := p.openLedger(ctx)
+	_, store, _, _, err := p.signedLog(ctx)
 	if err != nil {
 		return err
 	}

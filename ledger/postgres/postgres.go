@@ -73,6 +73,7 @@ var dialect = sqlstore.Dialect{
 	Places:   places,
 	Place:    place,
 	SetAside: setAside,
+	Waiting:  "SELECT count(*) FROM pending p WHERE NOT EXISTS (SELECT FROM log_index i WHERE i.serial = p.serial)",
 	Lost:     "SELECT " + sqlstore.Columns + " FROM entries e WHERE e.serial > $1 AND " + lost + " ORDER BY e.serial LIMIT $2",
 	Recover:  recoverLost,
 	Prune:    prune,

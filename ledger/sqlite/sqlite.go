@@ -69,6 +69,7 @@ func dialect() sqlstore.Dialect {
 		Places:   func(of []ledger.Place) []any { return []any{list(of)} },
 		Place:    place,
 		SetAside: setAside,
+		Waiting:  "SELECT count(*) FROM entries WHERE serial > coalesce((SELECT max(serial) FROM log_index), 0)",
 		// Entries get their places in the order of their serials, so that only rows of log_index
 		// that somebody has added pass one over, and it gets none any more.
 		Lost: "SELECT " + sqlstore.Columns + ` FROM entries e WHERE e.serial > $1 AND e.serial <= (SELECT max(serial) FROM log_index)

@@ -73,6 +73,8 @@ type Dialect struct {
 	Places  func([]ledger.Place) []any
 	// SetAside moves entries without a place to the table aside.
 	SetAside func(ctx context.Context, t *sql.Tx, rows []ledger.Aside) error
+	// Waiting counts the entries that wait for a place.
+	Waiting string
 	// Lost selects the Columns of at most $2 entries e with serials beyond $1 that neither have
 	// a place nor wait for one, and Recover returns them to those that wait: see [ledger.Log].
 	Lost    string

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/trust"
+)
+
+// maxCosigned bounds the cosigned checkpoints among which those of a witness are looked for.
+const maxCosigned = 1000
+
+// logStatus is the JSON answer of audit status.
+type logStatus struct {
+	Origin string `json:"origin"`
+	// Size, Root and Signed are those of the last checkpoint; Signed is nil if there is none.
+	Size   int64        `json:"size"`
+	Root   ledger.Hash  `json:"root"`
+	Signed *ledger.Time `json:"signed,omitempty"`
+	// Age is that of the checkpoint, in seconds.
+	Age int64 `json:"age_seconds"`
+	// Verified reports that the signature was verified: the log's keys are known here.
+	Verified bool `json:"verified"`
+	// Passed counts rows stored as later checkpoints, which the log's key has not signed.
+	Passed int `json:"unsigned_checkpoints"`
+	// Conflicts of the sequencer are known to the process alone that has met them.
+	Conflicts string `json:"conflicts"`
+	ledger.Status
+	Witnesses []witnessStatus `json:"witnesses"`
+}
+
+// witnessStatus is what a configured witness has cosigned last.
+type witnessStatus struct {
+	Name string     `json:"name"`
+	Size int64      `json:"size"`
+	Time *time.Time `json:"time,omitempty"`
+	Age  int64      `json:"age_seconds"`
+}
+
+// logKeys returns the verifier keys that the log has and had, the last one first, as far as
+// they are known: from the admins' statements, from the log's key itself, or from the
+// configuration.
+func (p *Program) logKeys(ctx context.Context, at *place) ([]string, error) {
+	b, err := host.Bootstrap(at.settings)
+	if err != nil {
+		return nil, misuse("%s", err)
+	}
+	var keys []string
+	if at.opened.Key != nil {
+		keys = append(keys, at.opened.Key.Public())
+	}
+	if b != nil {
+		keys = append(keys, b.Log.Key)
+		// If the statements cannot be read, others say so.
+		if s, err := trust.Read(ctx, at.opened.Ledger, b); err == nil {
+			for _, k := range slices.Backward(s.LogKeys) {
+				keys = append(keys, k.Key)
+			}
+		}
+	}
+	if len(keys) > 0 {
+		keys = append(keys, at.settings.Ledger.FormerKeys...)
+	}
+	return keys, nil
+}
+
+// signedLog opens the ledger with its checkpoints verified, if the log's keys are known here.
+func (p *Program) signedLog(ctx context.Context) (store ledger.Store, log ledger.Log, at *place, keys []string, err error) {
+	if at, err = p.place(); err != nil {
+		return nil, nil, nil, nil, err
+	}
+	if store, err = at.ledger(ctx, p); err != nil {
+		return nil, nil, nil, nil, err
+	}
+	if keys, err = p.logKeys(ctx, at); err != nil {
+		return nil, nil, nil, nil, err
+	}
+	if len(keys) == 0 {
+		return store, store, at, nil, nil
+	}
+	var witnesses []string
+	for _, w := range at.settings.Ledger.Witnesses {
+		witnesses = append(witnesses, w.Key)
+	}
+	return store, ledger.Verified(store, store.Origin(), keys, witnesses), at, keys, nil
+}
+
+func (p *Program) auditStatus(ctx context.Context, now time.Time) error {
+	store, log, at, keys, err := p.signedLog(ctx)
+	if err != nil {
+		return err
+	}
+	out := logStatus{Origin: store.Origin(), Root: ledger.EmptyRoot(), Verified: len(keys) > 0, Conflicts: "unknown", Witnesses: []witnessStatus{}}
+	head, passed, err := ledger.Latest(ctx, store, store.Origin(), keys)
+	out.Passed = passed
+	switch {
+	case err == nil:
+		c, err := head.Checkpoint(store.Origin())
+		if err != nil {
+			return storeError(err)
+		}
+		out.Size, out.Root, out.Signed, out.Age = c.Size, c.Root, &head.At, seconds(now.Sub(head.At.Time()))
+	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, ledger.ErrCheckpoint):
+		// There is none, or none that a known key has signed.
+	default:
+		return storeError(err)
+	}
+	if out.Status, err = store.Status(ctx); err != nil {
+		return storeError(err)
+	}
+	cosigned, err := log.Cosigned(ctx, maxCosigned)
+	if err != nil {
+		return storeError(err)
+	}
+	for _, w := range at.settings.Ledger.Witnesses {
+		x := witnessStatus{Name: w.Name}
+		for _, raw := range cosigned {
+			if c, when, _, err := ledger.Cosignature(raw, w.Key); err == nil {
+				when = when.UTC()
+				x.Size, x.Time, x.Age = c.Size, &when, seconds(now.Sub(when))
+				break
+			}
+		}
+		out.Witnesses = append(out.Witnesses, x)
+	}
+	if p.json() {
+		return p.document(out)
+	}
+	p.sayStatus(out, now)
+	return nil
+}
+
+// seconds rounds a duration to seconds.
+func seconds(d time.Duration) int64 { return int64(d.Round(time.Second) / time.Second) }
+
+// sayStatus prints the status for people.
+func (p *Program) sayStatus(x logStatus, now time.Time) {
+	if x.Signed == nil {
+		p.printf("%s: no checkpoint yet\n", x.Origin)
+	} else {
+		p.printf("%s: %s, root %s, signed at %s, %s ago\n", x.Origin, plural(int(x.Size), "entry"), x.Root, x.Signed, time.Duration(x.Age)*time.Second)
+	}
+	if !x.Verified {
+		p.printf("  no key of the log is known here: the signature was not verified\n")
+	}
+	if x.Passed > 0 {
+		p.printf("  %s that the log's key has not signed: somebody has added them\n", plural(x.Passed, "later checkpoint"))
+	}
+	waits := ""
+	if x.Since != nil {
+		waits = fmt.Sprintf(", the first stated %s ago", time.Duration(seconds(now.Sub(x.Since.Time())))*time.Second)
+	}
+	p.printf("  %s without a place%s; %d of them hidden, which do not wait for one\n", plural(int(x.Waiting+x.Lost), "entry"), waits, x.Lost)
+	p.printf("  %s set aside\n", plural(int(x.Aside), "row"))
+	p.printf("  conflicts of the sequencer: unknown here; the worker that signs checkpoints logs them\n")
+	for _, w := range x.Witnesses {
+		if w.Time == nil {
+			p.printf("  witness %s: it has cosigned nothing\n", w.Name)
+			continue
+		}
+		p.printf("  witness %s: %s at %s, %s ago\n", w.Name, plural(int(w.Size), "entry"), w.Time.Format(time.RFC3339), time.Duration(w.Age)*time.Second)
+	}
+	p.printf("  %s, %s (%d erased), %s\n", plural(int(x.OpenRuns), "open run"), plural(int(x.Subjects), "subject"), x.Erased, plural(int(x.LegalHolds), "legal hold"))
+}
