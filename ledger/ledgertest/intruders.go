@@ -1,0 +1,264 @@
+package ledgertest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/ledger"
+)
+
+// Database is a store with a way around it: what somebody who may write to its tables does.
+type Database struct {
+	Store ledger.Store
+	// Exec runs a statement, whose arguments are $1, $2 and so on, in their order.
+	Exec func(query string, args ...any) error
+	// Audit exports and verifies the log: it returns whether it verifies, the problems and the
+	// warnings.
+	Audit func(t testing.TB, key *ledger.Key) (ok bool, problems, warnings []string)
+	// Waits reports that entries wait for a place by rows of the table pending.
+	Waits bool
+}
+
+// insert adds a row to the entries, as it is.
+func (d *Database) insert(t testing.TB, c ledger.Candidate) {
+	t.Helper()
+	require.NoError(t, d.Exec("INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES ($1, $2, $3, $4, $5, $6)", c.Hash[:], c.Chain, c.N, c.Key, string(c.Kind), c.Bytes))
+	if d.Waits {
+		require.NoError(t, d.Exec("INSERT INTO pending (serial) SELECT serial FROM entries WHERE hash = $1", c.Hash[:]))
+	}
+}
+
+// body adds a body, and returns its digest.
+func (d *Database) body(t testing.TB, raw string) string {
+	digest := ledger.BodyDigest([]byte(raw))
+	require.NoError(t, d.Exec("INSERT INTO bodies (digest, chain, class, at, bytes) VALUES ($1, 'x', 'evidence', 0, $2)", digest, []byte(raw)))
+	return digest
+}
+
+const (
+	intruded   = "snapshots/s"
+	properBody = `{"data":{},"salt":"00000000000000000000000000000000"}`
+)
+
+// Intruders inserts rows that are no entries. None is signed, writers continue none, and the log
+// verifies with a warning.
+func Intruders(t *testing.T, fresh func(t testing.TB) *Database) {
+	// forge returns the next entry of the chain as a row, with a body that is there.
+	forge := func(t testing.TB, d *Database, change func(e *ledger.Entry)) ledger.Candidate {
+		chain, err := d.Store.Chain(t.Context(), intruded, 0, 100)
+		require.NoError(t, err)
+		last := chain[len(chain)-1]
+		e, err := ledger.DecodeEntry(last.Bytes)
+		require.NoError(t, err)
+		e.N, e.Prev, e.Key, e.Body = e.N+1, last.Hash, "forged", ledger.BodyDigest([]byte(properBody))
+		change(e)
+		raw, err := e.Encode()
+		require.NoError(t, err)
+		return ledger.Candidate{Hash: ledger.LeafHash(raw), Chain: e.Chain, N: e.N, Key: e.Key, Kind: e.Kind, Bytes: raw}
+	}
+	same := func(*ledger.Entry) {}
+	bytesOf := func(c ledger.Candidate, raw []byte) ledger.Candidate {
+		c.Bytes, c.Hash = raw, ledger.LeafHash(raw)
+		return c
+	}
+	for name, c := range map[string]struct {
+		row func(t testing.TB, d *Database) ledger.Candidate
+		why string
+	}{
+		"no JSON": {func(t testing.TB, d *Database) ledger.Candidate {
+			return bytesOf(forge(t, d, same), []byte("garbage\xff"))
+		}, "decode entry"},
+		"not canonical": {func(t testing.TB, d *Database) ledger.Candidate {
+			x := forge(t, d, same)
+			return bytesOf(x, bytes.Replace(x.Bytes, []byte(`,"key"`), []byte(`, "key"`), 1))
+		}, "not canonical"},
+		"of another log": {func(t testing.TB, d *Database) ledger.Candidate {
+			return forge(t, d, func(e *ledger.Entry) { e.Origin = "other.example.com" })
+		}, "it is of the log"},
+		"of another hash": {func(t testing.TB, d *Database) ledger.Candidate {
+			x := forge(t, d, same)
+			x.Hash[0]++
+			return x
+		}, "not that of its bytes"},
+		"stored as another": {func(t testing.TB, d *Database) ledger.Candidate {
+			x := forge(t, d, same)
+			x.Key = "another"
+			return x
+		}, "says something else"},
+		"without the one before": {func(t testing.TB, d *Database) ledger.Candidate {
+			return forge(t, d, func(e *ledger.Entry) { e.N += 3 })
+		}, "there is no entry before it"},
+		"a fork": {func(t testing.TB, d *Database) ledger.Candidate {
+			return forge(t, d, func(e *ledger.Entry) { e.Prev[0]++ })
+		}, "does not follow"},
+		"in a chain of others": {func(t testing.TB, d *Database) ledger.Candidate {
+			return forge(t, d, func(e *ledger.Entry) { e.Kind = ledger.RunClosed; e.Class = ledger.Evidence })
+		}, "stands in the chain"},
+		"without its body": {func(t testing.TB, d *Database) ledger.Candidate {
+			return forge(t, d, func(e *ledger.Entry) { e.Body = ledger.BodyDigest([]byte("nowhere")) })
+		}, "its body was never there"},
+		"with a body that is none": {func(t testing.TB, d *Database) ledger.Candidate {
+			digest := d.body(t, "{}")
+			return forge(t, d, func(e *ledger.Entry) { e.Body = digest })
+		}, "decode body"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, key := fresh(t), Key(t)
+			ctx := t.Context()
+			say := func(k string) error {
+				_, err := d.Store.Append(ctx, ledger.Draft{Chain: intruded, Key: k, Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"server":"s","fingerprint":"","digest":""}`)})
+				return err
+			}
+			require.NoError(t, say("first"))
+			Drain(t, d.Store, key)
+			d.body(t, properBody)
+			d.insert(t, c.row(t, d))
+			require.ErrorIs(t, say("second"), ledger.ErrUnavailable, "nobody continues it")
+			var found []error
+			q := &ledger.Sequencer{Store: d.Store, Key: key, Found: func(err error) { found = append(found, err) }}
+			n, err := q.Integrate(ctx)
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			require.Len(t, found, 1)
+			aside, err := d.Store.Asides(ctx, 0, 10)
+			require.NoError(t, err)
+			require.Len(t, aside, 1)
+			require.Contains(t, aside[0].Why, c.why)
+			for _, query := range []string{"DELETE FROM aside", "UPDATE aside SET why = ''", "DELETE FROM entries"} {
+				require.ErrorContains(t, d.Exec(query), "of the ledger takes no", query)
+			}
+			require.NoError(t, say("second"), "its place is free again")
+			Drain(t, d.Store, key)
+			Replay(t, d.Store)
+			ok, problems, warnings := d.Audit(t, key)
+			require.True(t, ok, "%v", problems)
+			require.Len(t, warnings, 1)
+			require.Contains(t, warnings[0], "set aside")
+		})
+	}
+
+	// Whoever sets an entry aside is told of.
+	t.Run("a proper one is set aside", func(t *testing.T) {
+		d, key := fresh(t), Key(t)
+		_, err := d.Store.Append(t.Context(), ledger.Draft{Chain: intruded, Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"server":"s"}`)})
+		require.NoError(t, err)
+		rows, err := d.Store.Candidates(t.Context(), 10)
+		require.NoError(t, err)
+		Drain(t, d.Store, key)
+		require.NoError(t, d.Store.SetAside(t.Context(), []ledger.Aside{{Candidate: rows[0], Why: "placed"}}))
+		none, err := d.Store.Asides(t.Context(), 0, 10)
+		require.NoError(t, err)
+		require.Empty(t, none, "what has its place stays")
+		_, err = d.Store.Append(t.Context(), ledger.Draft{Chain: intruded, Key: "l", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"server":"s"}`)})
+		require.NoError(t, err)
+		rows, err = d.Store.Candidates(t.Context(), 10)
+		require.NoError(t, err)
+		require.NoError(t, d.Store.SetAside(t.Context(), []ledger.Aside{{Candidate: rows[0], Why: "garbage"}}))
+		ok, problems, _ := d.Audit(t, key)
+		require.False(t, ok)
+		require.Len(t, problems, 1)
+		require.Contains(t, problems[0], `1 entry was set aside as if they were no entries of this log, and are, first snapshot.taken, "l" in the chain snapshots/s, entry 1 there`)
+	})
+}
+
+// Replayed inserts rows that claim to be checkpoints. The database refuses what does not fit, and
+// the log goes on from what its key has signed.
+func Replayed(t *testing.T, fresh func(t testing.TB) *Database) {
+	d, key := fresh(t), Key(t)
+	ctx := t.Context()
+	grow := func(k string) {
+		t.Helper()
+		_, err := d.Store.Append(ctx, ledger.Draft{Chain: intruded, Key: k, Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"server":"s","fingerprint":"","digest":""}`)})
+		require.NoError(t, err)
+		Drain(t, d.Store, key)
+	}
+	grow("a")
+	old, err := d.Store.Checkpoint(ctx)
+	require.NoError(t, err)
+	grow("b")
+	grow("c")
+	add := func(n, size, grown int64, raw []byte) error {
+		return d.Exec("INSERT INTO log_batches (n, size, grown, checkpoint) VALUES ($1, $2, $3, $4)", n, size, grown, raw)
+	}
+	for name, err := range map[string]error{
+		"an old one, as a larger one": add(4, 3, 4, old),
+		"an old one, as the last":     add(4, 3, 3, old),
+		"one far ahead":               add(1<<62, 1, 1, old),
+		"of a size that never was":    add(4, 2, 1<<40, bytes.Replace(old, []byte("\n1\n"), []byte("\n1099511627776\n"), 1)),
+	} {
+		require.ErrorContains(t, err, "log_batches", name)
+	}
+	forged := bytes.Replace(old, []byte("\n1\n"), []byte("\n3\n"), 1)
+	require.NoError(t, add(4, 3, 3, forged), "whether it is signed, the database does not know")
+	require.NoError(t, add(5, 1, 1, old))
+	var found []error
+	q := &ledger.Sequencer{Store: d.Store, Key: key, Found: func(err error) { found = append(found, err) }}
+	for _, k := range []string{"d", "e"} {
+		_, err = d.Store.Append(ctx, ledger.Draft{Chain: intruded, Key: k, Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"server":"s","fingerprint":"","digest":""}`)})
+		require.NoError(t, err)
+		if k == "d" {
+			log := ledger.Verified(d.Store, Origin, []string{key.Public()}, nil)
+			raw, err := log.Checkpoint(ctx)
+			require.NoError(t, err)
+			c, err := ledger.Signers{Log: key.Public()}.Open(raw)
+			require.NoError(t, err, "readers pass over it")
+			require.EqualValues(t, 3, c.Size)
+		}
+		n, err := q.Integrate(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+	}
+	require.Len(t, found, 1, "it is told once")
+	ok, problems, _ := d.Audit(t, key)
+	require.True(t, ok, "%v", problems)
+}
+
+// Hidden removes entries from those that wait for a place.
+func Hidden(t *testing.T, fresh func(t testing.TB) *Database) {
+	d, key := fresh(t), Key(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	for _, k := range []string{"a", "b", "c"} {
+		_, err := d.Store.Append(ctx, ledger.Draft{Chain: intruded, Key: k, Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"server":"s","fingerprint":"","digest":""}`)})
+		require.NoError(t, err)
+		if k == "a" {
+			Drain(t, d.Store, key)
+		}
+		if k == "b" {
+			require.NoError(t, d.Exec("DELETE FROM pending"))
+		}
+	}
+	status, err := d.Store.Status(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, status.Lost)
+	require.EqualValues(t, 1, status.Waiting)
+	ok, problems, warnings := d.Audit(t, key)
+	require.True(t, ok, "%v", problems)
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], "1 entry was in the database, without a place in the log, and did not wait for one")
+	q := &ledger.Sequencer{Store: d.Store, Key: key}
+	n, err := q.Integrate(ctx)
+	require.NoError(t, err)
+	require.Zero(t, n, "the one behind it waits for it")
+	found := make(chan error, 1)
+	q = &ledger.Sequencer{Store: d.Store, Key: key, Idle: tick, Found: func(err error) { found <- err }}
+	done := make(chan error, 1)
+	go func() { done <- q.Run(ctx) }()
+	require.ErrorContains(t, <-found, "1 entries had no place in the log")
+	require.Eventually(t, func() bool {
+		status, err := d.Store.Status(ctx)
+		return err == nil && status.Waiting+status.Lost == 0
+	}, waitFor, tick)
+	stop()
+	require.NoError(t, <-done)
+	aside, err := d.Store.Asides(t.Context(), 0, 10)
+	require.NoError(t, err)
+	require.Empty(t, aside)
+	ok, problems, warnings = d.Audit(t, key)
+	require.True(t, ok, "%v", problems)
+	require.Empty(t, warnings)
+}

@@ -1,0 +1,94 @@
+package postgres_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/audit"
+	"chimera.ai/engine/ledger/ledgertest"
+	"chimera.ai/engine/ledger/postgres"
+)
+
+// audited exports and verifies the log of a store.
+func audited(s ledger.Log) func(t testing.TB, key *ledger.Key) (bool, []string, []string) {
+	return func(t testing.TB, key *ledger.Key) (ok bool, problems, warnings []string) {
+		dir := filepath.Join(t.TempDir(), "export")
+		_, err := audit.Export(t.Context(), ledger.Verified(s, ledgertest.Origin, []string{key.Public()}, nil), dir)
+		require.NoError(t, err)
+		r, err := audit.Verify(dir, audit.Trust{Format: audit.TrustFormat, Origin: ledgertest.Origin, Log: key.Public()}, nil)
+		require.NoError(t, err)
+		for _, p := range r.Problems {
+			problems = append(problems, p.Message)
+		}
+		for _, p := range r.Warnings {
+			warnings = append(warnings, p.Message)
+		}
+		return r.OK, problems, warnings
+	}
+}
+
+// intruded is a database, and somebody who owns its tables.
+func intruded(t testing.TB) *ledgertest.Database {
+	o, s := database(t)
+	conn := connect(t, o)
+	return &ledgertest.Database{Store: s, Waits: true, Audit: audited(s), Exec: func(query string, args ...any) error {
+		_, err := conn.Exec(t.Context(), query, args...)
+		return err
+	}}
+}
+
+func TestIntruders(t *testing.T) { ledgertest.Intruders(t, intruded) }
+
+func TestReplayedCheckpoints(t *testing.T) { ledgertest.Replayed(t, intruded) }
+
+func TestHiddenEntries(t *testing.T) { ledgertest.Hidden(t, intruded) }
+
+// TestTheEngineSetsAside: the engine's role sequences a log into which somebody has written, and
+// returns what was hidden to those that wait, with its own rights; readers see all of it.
+func TestTheEngineSetsAside(t *testing.T) {
+	ctx := t.Context()
+	o, _ := database(t)
+	require.NoError(t, postgres.Grant(ctx, o, postgres.DefaultRoles))
+	engine, reader := as(t, o, postgres.DefaultRoles.Engine), as(t, o, postgres.DefaultRoles.Reader)
+	d, key := &ledgertest.Database{Store: engine, Waits: true}, ledgertest.Key(t)
+	conn := connect(t, o)
+	d.Exec = func(query string, args ...any) error {
+		_, err := conn.Exec(ctx, query, args...)
+		return err
+	}
+	say := func(key string) {
+		_, err := engine.Append(ctx, ledger.Draft{Chain: "snapshots/s", Key: key, Kind: ledger.SnapshotTaken, Data: []byte(`{"server":"s","fingerprint":"","digest":""}`)})
+		require.NoError(t, err)
+	}
+	say("a")
+	ledgertest.Drain(t, engine, key)
+	require.NoError(t, d.Exec(`INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES (sha256('x'), 'snapshots/s', 1, 'b', 'snapshot.taken', 'garbage')`))
+	found, _, err := engine.Recover(ctx, 0)
+	require.NoError(t, err)
+	require.Equal(t, 1, found)
+	ledgertest.Drain(t, engine, key)
+	say("b")
+	ledgertest.Drain(t, engine, key)
+	status, err := reader.Status(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, status.Aside)
+	require.Zero(t, status.Waiting+status.Lost)
+	ok, problems, _ := audited(reader)(t, key)
+	require.True(t, ok, "%v", problems)
+	for _, s := range []ledger.Store{reader, as(t, o, postgres.DefaultRoles.Guardian), as(t, o, postgres.DefaultRoles.Effects)} {
+		require.ErrorContains(t, s.SetAside(ctx, []ledger.Aside{{}}), "permission denied")
+	}
+	// Columns are what the bytes say, for whoever is not the owner.
+	_, err = conn.Exec(ctx, "SET ROLE "+postgres.DefaultRoles.Engine)
+	require.NoError(t, err)
+	for column, value := range map[string]string{"chain": "'snapshots/t'", "n": "7", "key": "'other'"} {
+		columns := map[string]string{"chain": "chain", "n": "n", "key": "key"}
+		columns[column] = value
+		raw := `convert_to(replace(convert_from(bytes, 'UTF8'), '"key":"a"', '"key":"z"'), 'UTF8')`
+		_, err := conn.Exec(ctx, "INSERT INTO entries (hash, chain, n, key, kind, bytes) SELECT sha256('\\x00'::bytea || "+raw+"), "+columns["chain"]+", "+columns["n"]+", "+columns["key"]+", kind, "+raw+" FROM entries WHERE key = 'a'")
+		require.ErrorContains(t, err, "row-level security", column)
+	}
+}

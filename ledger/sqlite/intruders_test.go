@@ -1,0 +1,75 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/audit"
+	"chimera.ai/engine/ledger/ledgertest"
+	"chimera.ai/engine/ledger/sqlite"
+)
+
+var argument = regexp.MustCompile(`\$[0-9]`)
+
+// intruded is a file, and somebody who may write to it.
+func intruded(t testing.TB) *ledgertest.Database {
+	o := sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin}
+	s, err := sqlite.Open(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	db, err := sql.Open("sqlite", "file:"+o.Path+"?_pragma=busy_timeout(2000)")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return &ledgertest.Database{
+		Store: s,
+		Exec: func(query string, args ...any) error {
+			_, err := db.ExecContext(t.Context(), argument.ReplaceAllString(query, "?"), args...)
+			return err
+		},
+		Audit: func(t testing.TB, key *ledger.Key) (ok bool, problems, warnings []string) {
+			dir := filepath.Join(t.TempDir(), "export")
+			_, err := audit.Export(t.Context(), ledger.Verified(s, ledgertest.Origin, []string{key.Public()}, nil), dir)
+			require.NoError(t, err)
+			r, err := audit.Verify(dir, audit.Trust{Format: audit.TrustFormat, Origin: ledgertest.Origin, Log: key.Public()}, nil)
+			require.NoError(t, err)
+			for _, p := range r.Problems {
+				problems = append(problems, p.Message)
+			}
+			for _, p := range r.Warnings {
+				warnings = append(warnings, p.Message)
+			}
+			return r.OK, problems, warnings
+		},
+	}
+}
+
+func TestIntruders(t *testing.T) { ledgertest.Intruders(t, intruded) }
+
+func TestReplayedCheckpoints(t *testing.T) { ledgertest.Replayed(t, intruded) }
+
+// TestHiddenEntries: an entry that a row of log_index has passed over is told of. It gets no place
+// any more.
+func TestHiddenEntries(t *testing.T) {
+	d, key := intruded(t), ledgertest.Key(t)
+	for _, k := range []string{"a", "b"} {
+		_, err := d.Store.Append(t.Context(), ledger.Draft{Chain: "snapshots/" + k, Key: k, Kind: ledger.SnapshotTaken, Data: []byte(`{"server":"s","fingerprint":"","digest":""}`)})
+		require.NoError(t, err)
+	}
+	ledgertest.Drain(t, d.Store, key)
+	_, err := d.Store.Append(t.Context(), ledger.Draft{Chain: "snapshots/c", Key: "c", Kind: ledger.SnapshotTaken, Data: []byte(`{"server":"s"}`)})
+	require.NoError(t, err)
+	require.NoError(t, d.Exec("INSERT INTO entries (serial, hash, chain, n, key, kind, bytes) VALUES (100, zeroblob(32), 'x', 0, 'x', 'x', x'7b7d')"))
+	require.NoError(t, d.Exec("INSERT INTO log_index (place, serial) VALUES (100, 100)"))
+	n, _, err := d.Store.Recover(t.Context(), 0)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	lost, err := d.Store.Lost(t.Context(), 0, 10)
+	require.NoError(t, err)
+	require.Len(t, lost, 1)
+	require.Equal(t, "c", lost[0].Key)
+}
