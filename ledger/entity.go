@@ -89,6 +89,12 @@ type Tool struct {
 	Status      string `json:"status"`
 }
 
+// KnownTrust reports whether a text is a trust state of a tool: allow_auto, manual_review or
+// block.
+func KnownTrust(status string) bool {
+	return status == "allow_auto" || status == "manual_review" || status == "block"
+}
+
 // Plan is a published plan: the source, never a compiled form.
 type Plan struct {
 	Name    string `json:"name"`
@@ -388,9 +394,16 @@ type Charge struct {
 	Period string `json:"period"`
 }
 
-// Approve is the one decision after which an action may be permitted; what people
-// lift is decided anew, as that.
-const Approve = "APPROVE"
+// The decisions. Approve is the one after which an action may be permitted; what people
+// lift is decided anew, as that. Escalate leaves it to people, Reject to nobody.
+const (
+	Approve  = "APPROVE"
+	Escalate = "ESCALATE"
+	Reject   = "REJECT"
+)
+
+// KnownDecision reports whether a text is one of the decisions.
+func KnownDecision(word string) bool { return word == Approve || word == Escalate || word == Reject }
 
 // Decision is the guardian's verdict on an action.
 type Decision struct {
@@ -401,7 +414,7 @@ type Decision struct {
 	Invocation   string `json:"invocation"`
 	ActionDigest string `json:"action_digest"`
 	PolicyDigest string `json:"policy_digest"`
-	// Decision is [Approve], or another word of the guardian.
+	// Decision is [Approve], [Escalate] or [Reject].
 	Decision string          `json:"decision"`
 	Reason   string          `json:"reason"`
 	Record   json.RawMessage `json:"record"`

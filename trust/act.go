@@ -313,9 +313,6 @@ func keysOf(what string, list []string) error {
 	return nil
 }
 
-// Trust states of tools.
-var toolStates = []string{"allow_auto", "manual_review", "block"}
-
 // Uses of publishers' keys.
 const (
 	UseManifests = "manifests"
@@ -362,7 +359,7 @@ func (a *TrustTool) check() error {
 	if err := name("a tool", a.ToolID); err != nil {
 		return err
 	}
-	if !slices.Contains(toolStates, a.Status) {
+	if !ledger.KnownTrust(a.Status) {
 		return invalid("%.40q is not a trust state: allow_auto, manual_review or block", a.Status)
 	}
 	if a.Facts != nil {

@@ -25,7 +25,7 @@ func permits(t *testing.T, open Open) {
 	for _, r := range []ledger.Run{run(), other} {
 		require.NoError(t, s.OpenRun(ctx, r))
 	}
-	for i, verdict := range []string{"ESCALATE", "REJECT", ""} {
+	for i, verdict := range []string{ledger.Escalate, ledger.Reject, ledger.Escalate} {
 		got, err := s.Authorize(ctx, run(), Ask("i", "action"), Rule(verdict))
 		require.NoError(t, err)
 		require.Equal(t, fmt.Sprint("i/", i+1), got.Decision.ID)
@@ -36,6 +36,10 @@ func permits(t *testing.T, open Open) {
 	}
 	_, err := s.Invocation(ctx, "i")
 	require.ErrorIs(t, err, ledger.ErrNotFound, "what was refused left nothing")
+	for _, word := range []string{"", "approve", "exploded"} {
+		_, err = s.Authorize(ctx, run(), Ask("i", "action"), Rule(word))
+		require.ErrorIs(t, err, ledger.ErrInvalid, word)
+	}
 	broken := errors.New("the judge is ill")
 	_, err = s.Authorize(ctx, run(), Ask("i", "action"), func(ledger.Standing) (ledger.Ruling, error) { return ledger.Ruling{}, broken })
 	require.ErrorIs(t, err, broken)

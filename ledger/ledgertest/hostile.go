@@ -44,7 +44,7 @@ func hostile(t *testing.T, open Open) {
 		refused("Append", no(s.Append(ctx, ledger.Draft{Chain: "snapshots/c", Key: bad, Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)})))
 		refused("TakeSnapshot", s.TakeSnapshot(ctx, ledger.Snapshot{Server: bad}))
 		refused("PublishPlan", no(s.PublishPlan(ctx, ledger.Plan{Name: bad, Version: "1", Digest: digest("x"), SourceDigest: digest("y")})))
-		refused("RegisterTool", s.RegisterTool(ctx, ledger.Tool{ToolID: bad, Schema: json.RawMessage(`{}`)}))
+		refused("RegisterTool", s.RegisterTool(ctx, ledger.Tool{ToolID: bad, Schema: json.RawMessage(`{}`), Status: "block"}))
 		refused("StateHypothesis", s.StateHypothesis(ctx, ledger.Hypothesis{HypothesisID: bad, AgentID: "agent-42", Inputs: json.RawMessage(`{}`), Prediction: json.RawMessage(`{}`), RiskScore: "0"}))
 
 		absent := func(method string, err error) {
@@ -127,11 +127,13 @@ func ambiguous(t *testing.T, open Open) {
 		require.NoError(t, no(s.PostHold(ctx, id, eur(t, 1))))
 	}
 	for _, id := range []string{"t", "t/1", "t/trust/1", "tool.trusted/t"} {
-		require.NoError(t, s.RegisterTool(ctx, ledger.Tool{ToolID: id, Schema: json.RawMessage(`{}`), Status: "none"}))
-		require.NoError(t, s.TrustTool(ctx, id, "one"))
-		require.NoError(t, s.TrustTool(ctx, id, "two"))
-		require.NoError(t, s.TrustTool(ctx, id, "one"))
+		require.NoError(t, s.RegisterTool(ctx, ledger.Tool{ToolID: id, Schema: json.RawMessage(`{}`), Status: "block"}))
+		require.NoError(t, s.TrustTool(ctx, id, "allow_auto"))
+		require.NoError(t, s.TrustTool(ctx, id, "manual_review"))
+		require.NoError(t, s.TrustTool(ctx, id, "allow_auto"))
 	}
+	require.ErrorIs(t, s.RegisterTool(ctx, ledger.Tool{ToolID: "v", Schema: json.RawMessage(`{}`), Status: "exploded"}), ledger.ErrInvalid)
+	require.ErrorIs(t, s.TrustTool(ctx, "t", "exploded"), ledger.ErrInvalid)
 	far := ledger.At(time.Unix(1<<33, 0))
 	for _, id := range []string{"s", "s/revoked", "signer.revoked/s"} {
 		require.NoError(t, s.EnrollSigner(ctx, ledger.Signer{ID: id, NotAfter: far, NotBefore: far}))

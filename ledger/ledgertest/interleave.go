@@ -155,9 +155,9 @@ func (a action) ask(ctx context.Context, t testing.TB, s ledger.Store, key *ledg
 	case "agent":
 		return s.AddAgent(ctx, ledger.Agent{AgentID: id, PersonaRef: name})
 	case "tool":
-		return s.RegisterTool(ctx, ledger.Tool{ToolID: id, Schema: doc, Status: "none"})
+		return s.RegisterTool(ctx, ledger.Tool{ToolID: id, Schema: doc, Status: "block"})
 	case "trust":
-		return s.TrustTool(ctx, id, name)
+		return s.TrustTool(ctx, id, []string{"allow_auto", "manual_review", "block"}[a.B%3])
 	case "signer":
 		return s.EnrollSigner(ctx, ledger.Signer{ID: id, Person: name, NotBefore: far, NotAfter: far})
 	case "revoke":

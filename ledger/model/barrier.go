@@ -59,7 +59,7 @@ func (s *State) barrier(e *ledger.Entry, data Facts) error {
 		return err
 	}
 	b, ok := s.Barriers[d.ID]
-	if !ok || b.State.Closed() || !d.State.Closed() || d.Refused < 0 || ledger.RunChain(b.Workflow, b.Root) != e.Chain {
+	if !ok || b.State.Closed() || d.Refused < 0 || ledger.RunChain(b.Workflow, b.Root) != e.Chain {
 		return impossible("barrier %s is not open, or is closed as %.40q", d.ID, string(d.State))
 	}
 	if late := e.At.Time().Sub(b.ExpiresAt.Time()); d.State == ledger.BarrierApproved && late > clocks || d.State == ledger.BarrierExpired && late < -clocks {

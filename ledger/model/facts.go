@@ -18,9 +18,17 @@ type Facts struct {
 	err error
 }
 
-// Read decodes the data of an entry of that kind. [State.ApplyFacts] reports what is wrong
-// with them, if the state depends on them.
+// Read decodes the data of an entry of that kind, and checks that each term of a closed set is
+// one of that set. [State.ApplyFacts] reports what is wrong with them.
 func Read(kind ledger.Kind, data json.RawMessage) Facts {
+	f := readKind(kind, data)
+	if why := f.unknown(kind); why != "" {
+		return Facts{err: impossible("%s", why)}
+	}
+	return f
+}
+
+func readKind(kind ledger.Kind, data json.RawMessage) Facts {
 	switch kind {
 	case ledger.PlanPublished:
 		return decode[ledger.Plan](data)

@@ -169,6 +169,8 @@ func (s *State) ApplyFacts(e *ledger.Entry, h ledger.Hash, data Facts) error {
 	err := s.within(e)
 	switch {
 	case err != nil:
+	case data.err != nil:
+		err = data.err
 	case gone || s.Vague[thing]:
 		err = s.blind(e, thing, gone)
 	default:
@@ -283,7 +285,7 @@ func (s *State) apply(e *ledger.Entry, h ledger.Hash, data Facts) error {
 		return s.hypothesis(e, data)
 	case ledger.SnapshotTaken:
 		// Nothing follows from it.
-		return data.err
+		return nil
 	case ledger.RulesKept:
 		r, err := read[ledger.RulesData](data)
 		if err != nil {
@@ -338,7 +340,7 @@ func (s *State) run(e *ledger.Entry, data Facts) error {
 		if err != nil {
 			return err
 		}
-		if r.Chain() != e.Chain || strings.Contains(r.Root, "/") || e.N != 0 || r.State != ledger.RunRunning {
+		if r.Chain() != e.Chain || strings.Contains(r.Root, "/") || e.N != 0 {
 			return impossible("it does not open its chain")
 		}
 		if err := told(e, r.Agent, r.PlanDigest, r.InputDigest, ""); err != nil {
@@ -367,8 +369,8 @@ func (s *State) run(e *ledger.Entry, data Facts) error {
 			return err
 		}
 		switch {
-		case !end.State.Ended() || end.ClosedAt == nil:
-			return impossible("it closes nothing")
+		case end.ClosedAt == nil:
+			return impossible("it does not say when the run has ended")
 		case r.State != ledger.RunRunning && r.State != end.State:
 			return impossible("the run has ended as %s", r.State)
 		case !same(begun(end), begun(r.Run)):
@@ -388,7 +390,7 @@ func (s *State) run(e *ledger.Entry, data Facts) error {
 		return err
 	}
 	switch {
-	case o.Kind != e.Kind || o.Node != e.Node || o.Visit != e.Visit || o.Element != e.Element:
+	case o.Node != e.Node || o.Visit != e.Visit || o.Element != e.Element:
 		return impossible("its data are about something else")
 	case r.State != ledger.RunRunning:
 		return impossible("the run has ended")

@@ -190,7 +190,7 @@ func life() []fact {
 		about(ledger.PlanPublished, "plans", "p@1", ledger.Plan{Name: "p", Version: "1", Digest: sum("p"), SourceDigest: sum("s"), PublishedAt: at(0)}),
 		about(ledger.AgentAdded, "agents", "a", ledger.Agent{AgentID: "a", CreatedAt: at(0)}),
 		about(ledger.SignerEnrolled, "authority", "s", ledger.Signer{ID: "s", Person: "b", NotBefore: at(0), NotAfter: at(9)}),
-		about(ledger.ToolRegistered, "tools", "u", ledger.Tool{ToolID: "u", Schema: json.RawMessage(`{}`), RegisteredAt: at(0)}),
+		about(ledger.ToolRegistered, "tools", "u", ledger.Tool{ToolID: "u", Schema: json.RawMessage(`{}`), Status: "block", RegisteredAt: at(0)}),
 		about(ledger.ToolTrusted, "tools", "u/1", ledger.TrustedData{ToolID: "u", Status: "block"}),
 		about(ledger.BudgetSet, budgetChain, "a/p/0", ledger.BudgetData{Agent: "a", Currency: "USD", Every: ledger.Forever, Limit: cents(10)}),
 		{kind: ledger.RunOpened, chain: chain, key: "run.opened", data: aRun()},
@@ -428,7 +428,7 @@ func TestRefused(t *testing.T) {
 		says   string
 	}{
 		{"a run in another's chain", "run.opened", with(byKey["run.opened"], func(r *ledger.Run) { r.Root = "q" }), "does not open its chain"},
-		{"a run that begins with its end", "run.opened", with(byKey["run.opened"], func(r *ledger.Run) { r.State = ledger.RunFailed }), "does not open its chain"},
+		{"a run that begins with its end", "run.opened", with(byKey["run.opened"], func(r *ledger.Run) { r.State = ledger.RunFailed }), "is not the state of a run that is opened"},
 		{"an outcome under another node's name", "node/x/0/0", with(byKey["node/x/0/0"], func(o *ledger.Outcome) { o.Node = "q" }), "about something else"},
 		{"an outcome of another visit", "node/x/0/0", with(byKey["node/x/0/0"], func(o *ledger.Outcome) { o.Visit = 1 }), "about something else"},
 		{"a check of another visit", "check.made/x/1/1", with(byKey["check.made/x/1/1"], func(c *ledger.Check) { c.Visit = 2 }), "its key is not that of"},
@@ -441,17 +441,16 @@ func TestRefused(t *testing.T) {
 		{"an outcome after the end", "", node("late", ledger.NodeSucceeded), "the run has ended"},
 		{"an order after the end", "", about(ledger.RunPaused, chain, "3", ledger.Order{Kind: ledger.RunPaused, N: 3}), "the run has ended"},
 		{"an order under another's number", "run.paused/1", with(byKey["run.paused/1"], func(o *ledger.Order) { o.N = 2 }), "its key is not that of 2"},
-		{"an order of another kind", "run.paused/1", with(byKey["run.paused/1"], func(o *ledger.Order) { o.Kind = ledger.RunResumed }), "about something else"},
+		{"an order of another kind", "run.paused/1", with(byKey["run.paused/1"], func(o *ledger.Order) { o.Kind = ledger.RunResumed }), "is not the order that its entry states"},
 		{"a signer without a signature", "run.paused/1", with(byKey["run.paused/1"], func(o *ledger.Order) { o.Signed = nil }), "nothing that was signed"},
 		{"a pause of a paused run", "run.resumed/2", about(ledger.RunPaused, chain, "2", ledger.Order{Kind: ledger.RunPaused, N: 2}), "paused already"},
 		{"an order that has counted before, with other signatures", "run.resumed/2", with(byKey["run.resumed/2"], func(o *ledger.Order) {
 			o.Signed = json.RawMessage(`{"payload":"e30=","signatures":[2]}`)
 		}), "has counted before"},
 		{"a resumption of a run that goes on", "run.paused/1", about(ledger.RunResumed, chain, "1", ledger.Order{Kind: ledger.RunResumed, N: 1}), "is not paused"},
-		{"a decision after the end", "", about(ledger.DecisionMade, chain, "e", ledger.Decision{ID: "e", Record: json.RawMessage(`{}`)}), "the run has ended as succeeded"},
-		{"an end that ends nothing", "run.closed/9", with(byKey["run.closed/9"], func(r *ledger.Run) { r.State = ledger.RunRunning }), "closes nothing"},
-		{"an end in a state that nobody knows", "run.closed/9", with(byKey["run.closed/9"], func(r *ledger.Run) { r.State = "done" }), "closes nothing"},
-		{"an end without a time", "run.closed/9", with(byKey["run.closed/9"], func(r *ledger.Run) { r.ClosedAt = nil }), "closes nothing"},
+		{"a decision after the end", "", about(ledger.DecisionMade, chain, "e", ledger.Decision{ID: "e", Decision: ledger.Reject, Record: json.RawMessage(`{}`)}), "the run has ended as succeeded"},
+		{"an end that ends nothing", "run.closed/9", with(byKey["run.closed/9"], func(r *ledger.Run) { r.State = ledger.RunRunning }), "is not the state of a run that has ended"},
+		{"an end without a time", "run.closed/9", with(byKey["run.closed/9"], func(r *ledger.Run) { r.ClosedAt = nil }), "when the run has ended"},
 		{"an end of another plan", "run.closed/9", with(byKey["run.closed/9"], func(r *ledger.Run) { r.PlanDigest = sum("q") }), "about another run"},
 		{"another end", "", with(byKey["run.closed/9"], func(r *ledger.Run) { r.State = ledger.RunFailed }), "the run has ended as succeeded"},
 		{"a plan under another name", "plan.published/p@1", with(byKey["plan.published/p@1"], func(p *ledger.Plan) { p.Version = "2" }), "its key is not that of"},
@@ -529,7 +528,7 @@ func TestRefused(t *testing.T) {
 
 // Only an APPROVE permits, and only in its own run.
 func TestPermitsRestOnDecisions(t *testing.T) {
-	for _, verdict := range []string{"ESCALATE", "REJECT", "approve", ""} {
+	for _, verdict := range []string{ledger.Escalate, ledger.Reject} {
 		l := start()
 		var refused []string
 		for _, f := range life() {

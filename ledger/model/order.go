@@ -26,8 +26,8 @@ func (s *State) order(e *ledger.Entry, data Facts) error {
 	}
 	pause := e.Kind == ledger.RunPaused
 	switch {
-	case o.Kind != e.Kind || o.N < 1:
-		return impossible("its data are about something else")
+	case o.N < 1:
+		return impossible("it has no number")
 	case o.Signer != "" && o.Signed == nil:
 		return impossible("it has a signer, and nothing that was signed")
 	case r.State != ledger.RunRunning:

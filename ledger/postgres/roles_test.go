@@ -147,7 +147,7 @@ func TestRoles(t *testing.T) {
 		}, byGuardian},
 		{"claim it", func(s ledger.Store) error { return no(s.Claim(ctx, "j", "j/1", "t", -time.Hour)) }, byEffects},
 		{"tool", func(s ledger.Store) error {
-			return s.RegisterTool(ctx, ledger.Tool{ToolID: "t", Schema: json.RawMessage(`{}`)})
+			return s.RegisterTool(ctx, ledger.Tool{ToolID: "t", Schema: json.RawMessage(`{}`), Status: "block"})
 		}, byEngine},
 		{"sealed", func(s ledger.Store) error {
 			return no(s.Append(ctx, ledger.Draft{Chain: "snapshots/c", Key: "k", Kind: ledger.SnapshotTaken, Subject: "erika", Data: json.RawMessage(`{}`)}))

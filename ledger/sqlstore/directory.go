@@ -150,6 +150,9 @@ func scanTool(scan func(...any) error) (v ledger.Tool, err error) {
 // RegisterTool implements [ledger.Directory].
 func (s *Store) RegisterTool(ctx context.Context, v ledger.Tool) error {
 	return s.do(ctx, "register tool "+v.ToolID, func(t *tx) error {
+		if !ledger.KnownTrust(v.Status) {
+			return fmt.Errorf("%w: %.40q is not a trust state of a tool", ledger.ErrInvalid, v.Status)
+		}
 		schema, err := canonical(v.Schema)
 		if err != nil {
 			return err
@@ -175,6 +178,9 @@ func (s *Store) RegisterTool(ctx context.Context, v ledger.Tool) error {
 // TrustTool implements [ledger.Directory].
 func (s *Store) TrustTool(ctx context.Context, id, status string) error {
 	return s.do(ctx, "set the trust of tool "+id, func(t *tx) error {
+		if !ledger.KnownTrust(status) {
+			return fmt.Errorf("%w: %.40q is not a trust state of a tool", ledger.ErrInvalid, status)
+		}
 		if err := t.lock(ctx, ledger.ToolsChain); err != nil {
 			return err
 		}

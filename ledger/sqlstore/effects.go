@@ -238,6 +238,9 @@ func (t *tx) decide(ctx context.Context, run ledger.Run, a ledger.Authorization,
 		return err
 	}
 	d := ruling.Decision
+	if !ledger.KnownDecision(d.Decision) {
+		return fmt.Errorf("%w: %.40q is not a decision", ledger.ErrInvalid, d.Decision)
+	}
 	if err := d.Compensation.Check(); err != nil {
 		return err
 	}
