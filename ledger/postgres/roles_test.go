@@ -270,3 +270,16 @@ func TestWhatRolesAdd(t *testing.T) {
 		}
 	}
 }
+
+// TestChangedRuns: the engine's user may change the rows of runs, and not what the log says again.
+func TestChangedRuns(t *testing.T) {
+	o, owner := database(t)
+	require.NoError(t, postgres.Grant(t.Context(), o, postgres.DefaultRoles))
+	conn := connect(t, o)
+	_, err := conn.Exec(t.Context(), "SET ROLE "+postgres.DefaultRoles.Engine)
+	require.NoError(t, err)
+	ledgertest.ChangedRuns(t, owner, func(query string) {
+		_, err := conn.Exec(t.Context(), query)
+		require.NoError(t, err)
+	})
+}

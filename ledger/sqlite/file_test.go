@@ -271,3 +271,12 @@ func TestALinkToTheFile(t *testing.T) {
 	require.NoError(t, os.Symlink(filepath.Join(dir, "other.db"), link))
 	require.ErrorIs(t, state("b"), ledger.ErrUnavailable)
 }
+
+// TestChangedRuns: whoever changes the rows of runs does not change what the log says again.
+func TestChangedRuns(t *testing.T) {
+	s, db, _ := file(t)
+	ledgertest.ChangedRuns(t, s, func(query string) {
+		_, err := db.Exec(query)
+		require.NoError(t, err)
+	})
+}

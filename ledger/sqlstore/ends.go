@@ -2,7 +2,9 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -24,6 +26,9 @@ func (s *Store) CloseRun(ctx context.Context, end ledger.Run, last []ledger.Outc
 			return err
 		}
 		have, sealed, err := t.stands(ctx, end.Workflow, end.Root)
+		if err == nil {
+			have, err = t.begun(ctx, have)
+		}
 		if err != nil {
 			return err
 		}
@@ -92,6 +97,60 @@ func (t *tx) end(ctx context.Context, r ledger.Run, outcomes []ledger.Draft, fre
 	}
 	_, err = t.append(ctx, append(outcomes, d)...)
 	return err
+}
+
+// begun returns a run that was read from the table as the log has it. What the log says again
+// of a run is what it has said, since whoever may close runs may change the table too. Of how
+// the run began, the table's word remains once the log's is pruned or erased: nobody can
+// compare them then.
+func (t *tx) begun(ctx context.Context, r ledger.Run) (ledger.Run, error) {
+	from, err := t.saidRun(ctx, r, "kind = 'run.opened' ORDER BY n")
+	if err != nil || from == nil {
+		return r, err
+	}
+	if r.State != ledger.RunRunning {
+		end, err := t.saidRun(ctx, r, "kind = 'run.closed' ORDER BY n DESC")
+		if err != nil {
+			return r, err
+		}
+		if end != nil {
+			from = end
+		}
+	}
+	if from.State == ledger.RunRunning {
+		from.State, from.ClosedAt, from.OutputDigest, from.Failure = r.State, r.ClosedAt, r.OutputDigest, r.Failure
+	}
+	from.Value = r.Value
+	return *from, nil
+}
+
+// saidRun returns what an entry in the chain of a run says of it, the first of those that which
+// selects, or nil if there is none, or nobody can read it any more.
+func (t *tx) saidRun(ctx context.Context, r ledger.Run, which string) (*ledger.Run, error) {
+	var raw []byte
+	err := t.row(ctx, "SELECT bytes FROM entries WHERE chain = $1 AND "+which+" LIMIT 1", r.Chain()).Scan(&raw)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := ledger.DecodeEntry(raw)
+	if err != nil {
+		return nil, err
+	}
+	if raw, err = t.opener().body(ctx, e.Body); errors.Is(err, ledger.ErrGone) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	body, err := ledger.DecodeBody(raw)
+	if err != nil {
+		return nil, err
+	}
+	out := new(ledger.Run)
+	return out, json.Unmarshal(body.Data, out)
 }
 
 // closed reports whether the run's chain ends with its end.

@@ -249,17 +249,24 @@ func (t *tx) sealedWith(ctx context.Context, chain string, id sql.NullString) (*
 	return &k, nil
 }
 
-// stands reads a run, whose chain is locked, and the key of its chain.
+// stands reads a run, whose chain is locked, and the key of its chain. Its agent and its plan,
+// which every entry about it repeats, are those of the log.
 func (t *tx) stands(ctx context.Context, workflow, root string) (r ledger.Run, k *sealKey, err error) {
 	var doc string
 	var id sql.NullString
-	var value []byte
-	if err := t.row(ctx, "SELECT doc, value, subject_key FROM runs WHERE workflow = $1 AND root = $2", workflow, root).Scan(&doc, &value, &id); err != nil {
+	var value, first []byte
+	if err := t.row(ctx, `SELECT doc, value, subject_key, (SELECT bytes FROM entries WHERE chain = $3 AND n = 0) FROM runs WHERE workflow = $1 AND root = $2`,
+		workflow, root, ledger.RunChain(workflow, root)).Scan(&doc, &value, &id, &first); err != nil {
 		return r, nil, err
 	}
 	if r, err = decodeRun(ctx, t.opener(), doc, value, id); err != nil {
 		return r, nil, err
 	}
+	e, err := ledger.DecodeEntry(first)
+	if err != nil {
+		return r, nil, err
+	}
+	r.Workflow, r.Root, r.Agent, r.PlanDigest = workflow, root, e.Agent, e.Plan
 	k, err = t.sealedWith(ctx, r.Chain(), id)
 	return r, k, err
 }
