@@ -321,7 +321,7 @@ func TestTheReportIsNotTheOperators(t *testing.T) {
 			require.NotContains(t, p.Message, raw)
 		}
 	}
-	require.Contains(t, text.String(), "pending.jsonl: 500 lines are no entries, the first: decode entry")
+	require.Contains(t, text.String(), "pending.jsonl: 50 lines are no entries, and those after them are not read, the first: decode entry")
 	require.True(t, slices.ContainsFunc(r.Warnings, func(p audit.Problem) bool { return p.Kind == audit.BadAuthority }), "that statements are not verified is said")
 
 	// Many warnings are counted.

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -400,3 +401,22 @@ func (s *source) next() ([]byte, error) {
 }
 
 func (s *source) close() error { return s.file.Close() }
+
+// countLines counts the ends of lines of a file.
+func countLines(path string) (n int64, err error) {
+	f, err := openFile(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	for buf := make([]byte, 1<<20); ; {
+		read, err := f.Read(buf)
+		n += int64(bytes.Count(buf[:read], []byte("\n")))
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -29,7 +31,8 @@ func TestBombs(t *testing.T) {
 	}{
 		{audit.EntriesFile, text(strings.Repeat("x", ledger.MaxEntryBytes+2)), audit.BadEntry, "a line is too long"},
 		{audit.EntriesFile, hole, audit.BadEntry, "a line is too long"},
-		{audit.EntriesFile, text(strings.Repeat("\n", 100_000)), audit.BadEntry, "decode entry"},
+		{audit.EntriesFile, text(strings.Repeat("\n", 100_000)), audit.BadEntry, "50 lines before it are no entries; it and the lines after it, 99950 in all, are not read"},
+		{audit.EntriesFile, text(strings.Repeat("{}\n", 51)), audit.BadEntry, "it and the lines after it, 1 in all, are not read"},
 		{audit.EntriesFile, text(deep[:ledger.MaxEntryBytes] + "\n"), audit.BadEntry, "decode entry"},
 		{audit.EntriesFile, text(`{"format":` + deep[:10_000] + "\n"), audit.BadEntry, "decode entry"},
 		{audit.BodiesFile, hole, audit.BadBody, "a line is too long"},
@@ -38,8 +41,13 @@ func TestBombs(t *testing.T) {
 		{audit.BodiesFile, text("{}"), audit.BadBody, "the last line has no end"},
 		{audit.CheckpointFile, hole, audit.BadExport, "it is too large"},
 		{audit.CheckpointFile, text(strings.Repeat("— a AAAA\n", 1000)), audit.BadCheckpoint, "checkpoint"},
-		{audit.EntriesFile, pipe, audit.BadExport, "is not there"},
-		{audit.BodiesFile, pipe, audit.BadExport, "is not there"},
+		{audit.EntriesFile, pipe, audit.BadExport, "entries.jsonl is not a file"},
+		{audit.EntriesFile, link, audit.BadExport, "entries.jsonl is not a file"},
+		{audit.EntriesFile, folder, audit.BadExport, "entries.jsonl is not a file"},
+		{audit.EntriesFile, nothing, audit.BadExport, "entries.jsonl is not there"},
+		{audit.BodiesFile, pipe, audit.BadExport, "bodies.jsonl is not a file"},
+		{audit.BodiesFile, folder, audit.BadExport, "bodies.jsonl is not a file"},
+		{audit.BodiesFile, nothing, audit.BadExport, "bodies.jsonl is not there"},
 		{audit.CheckpointFile, pipe, audit.BadExport, "is not a file"},
 		{audit.PendingFile, pipe, audit.BadExport, "is not a file"},
 		{audit.EvidenceFile, pipe, audit.BadExport, "is not"},
@@ -68,6 +76,41 @@ func TestBombs(t *testing.T) {
 	require.Equal(t, audit.BadExport, r.Warnings[0].Kind)
 }
 
+// TestFlood: an export of many short lines is refused in the time of a bounded number.
+func TestFlood(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{audit.EntriesFile, audit.BodiesFile, audit.PendingFile, audit.EvidenceFile} {
+		for _, line := range []string{"\n", "{}\n"} {
+			w.export(t)
+			w.write(t, name, bytes.Repeat([]byte(line), 95<<20/len(line)))
+			begin := time.Now()
+			r := w.verify(t, nil)
+			// An honest export of this size takes as long; it was 104 seconds.
+			require.Less(t, time.Since(begin), 5*time.Second, "%s of %q", name, line)
+			require.True(t, !r.OK || len(r.Warnings) > 1, "%s of %q", name, line)
+		}
+	}
+}
+
+// TestForeignBodies: a body that no entry has is reported where it stands.
+func TestForeignBodies(t *testing.T) {
+	w := newWorld(t)
+	bodies := linesOf(w.read(t, audit.BodiesFile))
+	for at := 3; at < len(bodies); at += 7 {
+		for _, many := range []int{1, 2, 8} {
+			w.write(t, audit.BodiesFile, bytes.Join(slices.Insert(slices.Clone(bodies), at, slices.Repeat([][]byte{bodies[at-1]}, many)...), nil))
+			r := w.verify(t, nil)
+			require.Len(t, r.Problems, 1)
+			require.Equal(t, audit.BadBody, r.Problems[0].Kind)
+			require.Equal(t, int64(at), r.Problems[0].Index)
+		}
+	}
+	// More than that are reported behind what they hide.
+	w.write(t, audit.BodiesFile, bytes.Join(slices.Insert(slices.Clone(bodies), 12, slices.Repeat([][]byte{bodies[3]}, 9)...), nil))
+	r := w.verify(t, nil)
+	require.True(t, slices.ContainsFunc(r.Problems, func(p audit.Problem) bool { return p.Index == 12 && strings.Contains(p.Message, "that no entry has") }), "%v", r.Problems)
+}
+
 func text(s string) func(t *testing.T, path string) {
 	return func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, []byte(s), 0o600)) }
 }
@@ -77,5 +120,11 @@ func hole(t *testing.T, path string) {
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	require.NoError(t, os.Truncate(path, 16<<30))
 }
+
+func link(t *testing.T, path string) { require.NoError(t, os.Symlink("/dev/zero", path)) }
+
+func folder(t *testing.T, path string) { require.NoError(t, os.Mkdir(path, 0o700)) }
+
+func nothing(*testing.T, string) {}
 
 func pipe(t *testing.T, path string) { require.NoError(t, syscall.Mkfifo(path, 0o600)) }

@@ -13,6 +13,8 @@ type stream[T any] struct {
 	once    sync.Once
 	now     *batch[T]
 	at      int
+	// then is the batch after now, once somebody has looked ahead.
+	then *batch[T]
 }
 
 // batch is some lines; ready is closed once all of them are parsed.
@@ -78,14 +80,43 @@ func (s *stream[T]) peek() (T, error) {
 		if s.now != nil && s.now.err != nil {
 			return none, s.now.err
 		}
-		b, ok := <-s.batches
-		if !ok {
+		s.now, s.at, s.then = s.following(), 0, nil
+		if s.now == nil {
 			return none, io.EOF
 		}
-		<-b.ready
-		s.now, s.at = b, 0
 	}
 	return s.now.out[s.at], nil
+}
+
+// following returns the batch after now, or nil after the last.
+func (s *stream[T]) following() *batch[T] {
+	if s.then != nil {
+		return s.then
+	}
+	b, ok := <-s.batches
+	if !ok {
+		return nil
+	}
+	<-b.ready
+	return b
+}
+
+// ahead returns the line that is so many, at least one, after the one that peek returned, unless
+// it is further away than the next batch.
+func (s *stream[T]) ahead(n int) (v T, ok bool) {
+	if at := s.at + n; at < len(s.now.out) {
+		return s.now.out[at], true
+	}
+	if s.now.err != nil {
+		return v, false
+	}
+	if s.then = s.following(); s.then == nil {
+		return v, false
+	}
+	if at := s.at + n - len(s.now.out); at < len(s.then.out) {
+		return s.then.out[at], true
+	}
+	return v, false
 }
 
 // take advances past the line that peek returned.

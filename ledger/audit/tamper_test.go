@@ -117,7 +117,7 @@ func forgery(t *testing.T, base *world) {
 			i, j := s.first(t, ledger.NodeSucceeded), s.first(t, ledger.NodeFailed)
 			s[i].Body, b[i] = s[j].Body, b[j]
 			return s, b
-		}, audit.BadStory, "its data are about something else"},
+		}, audit.BadStory, "is not the outcome that its entry states"},
 		{"bodies exchanged between entries", true, func(t *testing.T, s story, b [][]byte) (story, [][]byte) {
 			// With their digests, so that each body is still that of its entry.
 			i, j := s.first(t, ledger.NodeSucceeded), s.first(t, ledger.NodeFailed)
@@ -128,7 +128,7 @@ func forgery(t *testing.T, base *world) {
 			x, y := at(s[i].Body), at(s[j].Body)
 			b[x], b[y] = b[y], b[x]
 			return s, b
-		}, audit.BadStory, "its data are about something else"},
+		}, audit.BadStory, "is not the outcome that its entry states"},
 		{"an entry of another log", true, func(t *testing.T, s story, b [][]byte) (story, [][]byte) {
 			s[s.first(t, ledger.NodeFailed)].Origin = "other.example.com/log"
 			return s, b

@@ -45,7 +45,7 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 	if err != nil {
 		r.problem(BadCheckpoint, -1, "%s", err)
 	}
-	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, checked: map[string]*guardian.Action{}, attended: map[string]bool{}, free: map[string]string{}, undoable: map[string]bool{}, undone: map[string]undoing{}, undoneIn: map[originOf]map[string]string{}, without: map[[2]string]bool{}}
+	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), stuck: -1, consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, checked: map[string]*guardian.Action{}, attended: map[string]bool{}, free: map[string]string{}, undoable: map[string]bool{}, undone: map[string]undoing{}, undoneIn: map[originOf]map[string]string{}, without: map[[2]string]bool{}}
 	v.model.Brief = true
 	if against != nil {
 		old, err := ledger.ParseCheckpoint(against)
@@ -60,7 +60,7 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 	if err := v.read(dir); err != nil {
 		return r, fmt.Errorf("verify: %w", err)
 	}
-	if claimed.Origin != "" {
+	if claimed.Origin != "" && !v.partial {
 		v.judge(claimed)
 	}
 	if v.Pending, err = v.waits(filepath.Join(dir, PendingFile), PendingFile); err != nil {
@@ -152,6 +152,8 @@ type verifier struct {
 	later *reading
 	// old is the older checkpoint, until the tree has reached its size.
 	old *ledger.Checkpoint
+	// partial: not all entries were read.
+	partial bool
 	// latest is the latest time of an entry so far, and stale records entries
 	// that follow one later by more than slack.
 	latest ledger.Time
@@ -161,8 +163,10 @@ type verifier struct {
 	}
 	// packets are the evidence packets, nil where the export has none.
 	packets *stream[packet]
-	// gone are the bodies that are missing.
+	// gone are the bodies that are missing, and stuck is the first entry since the last whose
+	// body was there, or -1.
 	gone  losses
+	stuck int64
 	aside asides
 	// statements are those of admins; published plans, opened runs and accepted
 	// approvals are judged against them at the end.
@@ -265,22 +269,28 @@ func readBody(line []byte) body {
 	return b
 }
 
-func (v *verifier) read(dir string) (err error) {
-	entries, err := openLines(filepath.Join(dir, EntriesFile), ledger.MaxEntryBytes+1)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, errNoFile) {
-		v.problem(BadExport, -1, "%s is not there", EntriesFile)
-		return nil
+// required opens a file that every export has, or returns nil and reports why it cannot.
+func (v *verifier) required(dir, name string, most int) (*source, error) {
+	s, err := openLines(filepath.Join(dir, name), most)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		v.problem(BadExport, -1, "%s is not there", name)
+		return nil, nil
+	case errors.Is(err, errNoFile):
+		v.problem(BadExport, -1, "%s is not a file", name)
+		return nil, nil
 	}
-	if err != nil {
+	return s, err
+}
+
+func (v *verifier) read(dir string) (err error) {
+	entries, err := v.required(dir, EntriesFile, ledger.MaxEntryBytes+1)
+	if entries == nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, entries.close()) }()
-	bodies, err := openLines(filepath.Join(dir, BodiesFile), 3*ledger.MaxBodyBytes)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, errNoFile) {
-		v.problem(BadExport, -1, "%s is not there", BodiesFile)
-		return nil
-	}
-	if err != nil {
+	bodies, err := v.required(dir, BodiesFile, 3*ledger.MaxBodyBytes)
+	if bodies == nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, bodies.close()) }()
@@ -295,6 +305,7 @@ func (v *verifier) read(dir string) (err error) {
 	v.later = newReading(v.apply)
 	defer v.later.close()
 	v.crossOld()
+	undecodable := 0
 	for {
 		x, err := left.next()
 		if errors.Is(err, io.EOF) {
@@ -304,14 +315,33 @@ func (v *verifier) read(dir string) (err error) {
 			v.problem(BadEntry, v.tree.Size(), "%s: %s", EntriesFile, err)
 			return nil
 		}
+		if x.err != nil {
+			if undecodable++; undecodable > maxUndecodable {
+				return v.unread(filepath.Join(dir, EntriesFile))
+			}
+		}
 		v.entry(x, right)
 	}
 	if b, err := right.peek(); err == nil {
-		v.problem(BadBody, -1, "%s has a body that no entry has: %s", BodiesFile, b.digest)
+		v.problem(BadBody, v.stuck, "%s has a body that no entry has: %s", BodiesFile, b.digest)
 	} else if !errors.Is(err, io.EOF) {
 		v.problem(BadBody, -1, "%s: %s", BodiesFile, err)
 	}
 	v.evidenceEnds()
+	return nil
+}
+
+// maxUndecodable bounds the lines of a file that are no entries before the rest is not read.
+const maxUndecodable = maxProblems / 2
+
+// unread reports how many entries there would be in the part of a file that is not read.
+func (v *verifier) unread(path string) error {
+	n, err := countLines(path)
+	if err != nil {
+		return err
+	}
+	v.partial = true
+	v.problem(BadEntry, v.tree.Size(), "%d lines before it are no entries; it and the lines after it, %d in all, are not read", maxUndecodable, n-v.tree.Size())
 	return nil
 }
 
@@ -336,12 +366,13 @@ func (v *verifier) entry(x entry, bodies *stream[body]) {
 	v.pass(i, e)
 	var data json.RawMessage
 	if e.Body != "" {
-		b, err := bodies.peek()
+		b, err := v.body(i, e.Body, bodies)
 		switch {
 		case err != nil && !errors.Is(err, io.EOF):
 			v.problem(BadBody, i, "%s: %s", BodiesFile, err)
 		case err == nil && b.digest == e.Body:
 			bodies.take()
+			v.stuck = -1
 			switch {
 			case b.err != nil:
 				v.problem(BadBody, i, "%s", b.err)
@@ -354,6 +385,9 @@ func (v *verifier) entry(x entry, bodies *stream[body]) {
 				v.problem(BadBody, i, "%s", why)
 			}
 		default:
+			if v.stuck < 0 {
+				v.stuck = i
+			}
 			v.Missing++
 			v.gone.lose(i, e, c.name)
 			if e.Class == ledger.Permanent {
@@ -373,6 +407,28 @@ func (v *verifier) entry(x entry, bodies *stream[body]) {
 	default: // nothing decides by it
 	}
 	v.later.add(fact{index: i, late: v.latest, e: e, hash: x.hash, data: data})
+}
+
+// maxForeign bounds how many bodies in a row are told from those of entries where they stand.
+const maxForeign = 8
+
+// body returns the next body, for an entry. Bodies stand in the order of their entries, so that
+// those before the entry's own are of none: they are reported, and left out.
+func (v *verifier) body(i int64, digest string, bodies *stream[body]) (body, error) {
+	b, err := bodies.peek()
+	if err != nil || b.digest == digest {
+		return b, err
+	}
+	for n := 1; n <= maxForeign; n++ {
+		if next, ok := bodies.ahead(n); ok && next.digest == digest {
+			v.problem(BadBody, i, "before its body, %s has %d that no entry has there: %s", BodiesFile, n, b.digest)
+			for range n {
+				_, _ = bodies.next() // they have been looked at
+			}
+			return bodies.peek()
+		}
+	}
+	return b, nil
 }
 
 // apply replays a batch whose data were read.
@@ -475,10 +531,10 @@ func (v *verifier) waits(path, name string) (n int64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	bad, first := 0, error(nil)
+	bad, first, end := 0, error(nil), ""
 	defer func() {
 		if bad > 0 {
-			v.warn(BadExport, -1, "%s: %d lines are no entries, the first: %s", name, bad, first)
+			v.warn(BadExport, -1, "%s: %d lines are no entries%s, the first: %s", name, bad, end, first)
 		}
 	}()
 	for {
@@ -494,6 +550,10 @@ func (v *verifier) waits(path, name string) (n int64, err error) {
 			n++
 		} else if bad++; first == nil {
 			first = err
+		}
+		if bad == maxUndecodable {
+			end = ", and those after them are not read"
+			return n, nil
 		}
 	}
 }
