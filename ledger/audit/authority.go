@@ -145,6 +145,7 @@ func (v *verifier) authority() authority {
 		}
 		return own
 	}
+	v.order()
 	raw := make([][]byte, len(v.statements))
 	for i, s := range v.statements {
 		raw[i] = s.raw

@@ -26,9 +26,10 @@ type resolution struct {
 type claim struct {
 	index int64
 	at    ledger.Time
-	// late is the latest time of an entry up to this one.
-	late ledger.Time
-	what string
+	what  string
+	// over is the place from which on entries were added more than slack after a statement. It is
+	// set by order for statements alone.
+	over int64
 }
 
 // start is the opening of a run with a start grant; inherited says that it is that of
@@ -53,7 +54,7 @@ type standing struct {
 
 // note records the entries that depend on the admins' statements, for the end.
 func (v *verifier) note(f fact, stated int) {
-	at := claim{index: f.index, at: f.e.At, late: f.late}
+	at := claim{index: f.index, at: f.e.At}
 	switch f.e.Kind {
 	case ledger.AuthorityStated:
 		for _, raw := range v.model.Authority[stated:] {

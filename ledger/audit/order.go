@@ -1,9 +1,16 @@
 package audit
 
-// after reports whether one entry was stated more than slack after another: by its
-// own time, or because it follows the other in the log, as does an earlier entry
-// with such a time. So backdating an entry gains nothing.
+// after reports whether an entry was stated more than slack after a statement: by its own time,
+// or by what stands between the two in the log. So backdating an entry gains nothing.
 func (x claim) after(s claim) bool {
-	end := s.at.Time().Add(slack)
-	return x.at.Time().After(end) || x.index > s.index && x.late.Time().After(s.late.Time()) && x.late.Time().After(end)
+	return x.at.Time().After(s.at.Time().Add(slack)) || x.index > s.over
+}
+
+// order judges the times of the statements by those of the entries around them.
+func (v *verifier) order() {
+	for i := range v.statements {
+		s := &v.statements[i]
+		s.at = v.clock.stated(s.index, s.at)
+		s.over = v.clock.passes(s.index, s.at.Time().Add(slack))
+	}
 }

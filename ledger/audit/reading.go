@@ -29,11 +29,9 @@ type facts struct {
 
 type fact struct {
 	index int64
-	// late is the latest time of an entry up to this one.
-	late ledger.Time
-	e    *ledger.Entry
-	hash ledger.Hash
-	data json.RawMessage
+	e     *ledger.Entry
+	hash  ledger.Hash
+	data  json.RawMessage
 }
 
 func newReading(apply func(*facts)) *reading {

@@ -71,7 +71,7 @@ func TestMadeOlder(t *testing.T) {
 			d.tell(t, of)
 			r := d.finds(t, audit.BadAuthority, c.says)
 			require.True(t, slices.ContainsFunc(r.Warnings, func(p audit.Problem) bool {
-				return p.Kind == audit.BadTime && strings.Contains(p.Message, "stand behind one that is more than 1m0s younger, the first, of "+forged.String())
+				return p.Kind == audit.BadTime && strings.Contains(p.Message, "an entry is of "+ledger.At(forged.Time().Truncate(time.Second)).String()+", more than 1m0s before those that it follows")
 			}), "%v", r.Warnings)
 		})
 	}

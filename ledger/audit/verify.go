@@ -122,7 +122,7 @@ func (v *verifier) signed(raw []byte, who authority) {
 		at := slices.MaxFunc(v.Cosigned, time.Time.Compare).UTC()
 		v.Time = &at
 		if v.latest.Time().After(at.Add(slack)) {
-			v.warn(BadTime, -1, "an entry says that it was stated at %s, and witnesses have cosigned it by %s: the store's clock is ahead", v.latest, at.Format(time.RFC3339))
+			v.warn(BadTime, v.newest, "an entry says that it was stated at %s, and witnesses have cosigned it by %s: the store's clock is ahead", v.latest, at.Format(time.RFC3339))
 		}
 	}
 }
@@ -154,13 +154,10 @@ type verifier struct {
 	old *ledger.Checkpoint
 	// partial: not all entries were read.
 	partial bool
-	// latest is the latest time of an entry so far, and stale records entries
-	// that follow one later by more than slack.
+	// clock has the times of entries, latest the latest of them, and newest its entry.
+	clock  clock
 	latest ledger.Time
-	stale  struct {
-		n, index   int64
-		at, behind ledger.Time
-	}
+	newest int64
 	// packets are the evidence packets, nil where the export has none.
 	packets *stream[packet]
 	// gone are the bodies that are missing, and stuck is the first entry since the last whose
@@ -351,9 +348,11 @@ func (v *verifier) entry(x entry, bodies *stream[body]) {
 	v.tree.Add(x.hash)
 	v.crossOld()
 	if x.err != nil {
+		v.clock.add(v.latest) // it has no time of its own
 		v.problem(BadEntry, i, "%s", x.err)
 		return
 	}
+	v.clock.add(x.e.At)
 	e := x.e
 	if e.Origin != v.trust.Origin {
 		v.problem(BadEntry, i, "it is of the log %s", e.Origin)
@@ -406,7 +405,7 @@ func (v *verifier) entry(x entry, bodies *stream[body]) {
 		v.replay(i, data, evidence)
 	default: // nothing decides by it
 	}
-	v.later.add(fact{index: i, late: v.latest, e: e, hash: x.hash, data: data})
+	v.later.add(fact{index: i, e: e, hash: x.hash, data: data})
 }
 
 // maxForeign bounds how many bodies in a row are told from those of entries where they stand.
@@ -478,18 +477,12 @@ func (v *verifier) link(i int64, e *ledger.Entry, h ledger.Hash) *chain {
 	return c
 }
 
-// pass compares an entry's time with those before it in the log: a backdated entry
-// is believed only within slack.
+// pass remembers an entry's time.
 func (v *verifier) pass(i int64, e *ledger.Entry) {
 	at := e.At
 	v.Last = &at
-	switch {
-	case !at.Time().Before(v.latest.Time()):
-		v.latest = at
-	case at.Time().Add(slack).Before(v.latest.Time()):
-		if v.stale.n++; v.stale.n == 1 {
-			v.stale.index, v.stale.at, v.stale.behind = i, at, v.latest
-		}
+	if !at.Time().Before(v.latest.Time()) {
+		v.latest, v.newest = at, i
 	}
 }
 
@@ -561,9 +554,7 @@ func (v *verifier) waits(path, name string) (n int64, err error) {
 // finish checks what only the whole log shows.
 func (v *verifier) finish() {
 	v.Size, v.Root, v.Chains = v.tree.Size(), v.tree.Root(), len(v.chains)
-	if s := v.stale; s.n > 0 {
-		v.warn(BadTime, s.index, "%d entries stand behind one that is more than %s younger, the first, of %s, behind one of %s: a clock was set, or they were made later than they say", s.n, slack, s.at, s.behind)
-	}
+	v.strays()
 	if v.old != nil {
 		v.problem(BadHistory, -1, "the older checkpoint is over %d entries, and %d are here: the log has shrunk", v.old.Size, v.Size)
 	}
