@@ -160,9 +160,8 @@ func (g *Guardian) post(ctx context.Context, request *contract.PostRequest, p *c
 func (g *Guardian) again(ctx context.Context, h ledger.Hold, root string) (ledger.Hold, error) {
 	call := *h.Call
 	call.Root = root
-	sum := sha256.Sum256(fmt.Appendf(nil, "chimera-hold/again\x00%q\x00%q", h.ID, root))
 	out, err := g.Store.OpenHold(ctx, ledger.Hold{
-		ID: hex.EncodeToString(sum[:]), Agent: h.Agent, Amount: h.Amount, Overdraft: true, ExpiresAt: h.ExpiresAt, Call: &call,
+		ID: ledger.HoldAgain(h.ID, root), Agent: h.Agent, Amount: h.Amount, Overdraft: true, ExpiresAt: h.ExpiresAt, Call: &call,
 	})
 	return out, refusal(err)
 }

@@ -306,6 +306,11 @@ func (d *decision) reviewers() []policy.Group {
 	return d.gate.bundle.Review
 }
 
+// Lifters lists the roles that may lift an escalation for a reason.
+func (g *Gate) Lifters(reason string) []string {
+	return (&decision{gate: g}).lifters(reason)
+}
+
 // lifters are the roles that may lift an escalation for a reason.
 func (d *decision) lifters(reason string) []string {
 	for i := range d.gate.bundle.Lift {

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -370,6 +372,12 @@ type Hold struct {
 
 // WithoutEffect reports that the hold is for a call without effect, which needs no permit.
 func (h *Hold) WithoutEffect() bool { return h.Call != nil && h.Call.Root != "" }
+
+// HoldAgain is the id of the hold of a call that the run of another root makes again, after a reset.
+func HoldAgain(id, root string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "chimera-hold/again\x00%q\x00%q", id, root))
+	return hex.EncodeToString(sum[:])
+}
 
 // HeldCall is the call that a hold is for.
 type HeldCall struct {

@@ -35,12 +35,13 @@ func (d *deployment) asks(t testing.TB, workflow string) asked {
 
 // asksAbout is like asks, for the action of a digest, or for any if that is nil, and with what
 // follows while people have not approved.
-func (d *deployment) asksAbout(t testing.TB, workflow string, action func(ledger.Run) (string, error), follows plan.FollowUp) asked {
+func (d *deployment) asksAbout(t testing.TB, workflow string, action func(ledger.Run) (string, error), follows plan.FollowUp, edit ...func(*approval.Action)) asked {
 	a := asked{ask: ledgertest.Ask("i-"+workflow, "action of "+workflow)}
 	a.run = ledger.Run{Workflow: workflow, Root: "r", Origin: "r", Agent: "bot", PlanDigest: ledger.BodyDigest([]byte("p")), InputDigest: ledger.BodyDigest([]byte("i"))}
 	if action != nil {
 		a.ask.Digest = func([]byte) (string, error) { return action(a.run) }
 	}
+	d.grant(t, &a.run, d.agent, nil)
 	require.NoError(t, d.store.OpenRun(t.Context(), a.run))
 	until := ledger.At(time.Now().Add(30 * 24 * time.Hour))
 	got, err := d.store.Authorize(t.Context(), a.run, a.ask, func(st ledger.Standing) (ledger.Ruling, error) {
@@ -52,6 +53,9 @@ func (d *deployment) asksAbout(t testing.TB, workflow string, action func(ledger
 	waits := approval.Action{
 		Invocation: a.ask.ID, Action: got.Decision.ActionDigest, Decision: got.Decision.ID,
 		Undo: []approval.Undo{{Node: "back", Operation: "book/erase", Invocation: "u-" + workflow}},
+	}
+	for _, e := range edit {
+		e(&waits)
 	}
 	request := approval.Request{
 		Deployment: "example", Audience: trust.Prod, Workflow: workflow, Origin: "r", Barrier: "b-" + workflow + "/1", Plan: a.run.PlanDigest, Agent: "bot",

@@ -140,6 +140,13 @@ func (v *verifier) authority() authority {
 				v.problem(BadAuthority, x.index, "the start of %s: %s", x.run.Workflow, err)
 			}
 		}
+		if n := len(v.ungranted); n > 0 {
+			v.warn(BadAuthority, v.ungranted[0].index, "%s permitted in runs that were started without a grant, the first in %s", count(n, "effect was", "effects were"), v.ungranted[0].what)
+		}
+		v.overdrawn(func(*ledger.Hold) string { return "" })
+		if len(v.Overdrafts) > 0 {
+			v.warn(BadAuthority, v.overdrafts[0].index, "some holds exceed budgets, and whose approval counts is not verified: the trust file has no bootstrap")
+		}
 		if n := len(v.statements); n > 0 {
 			v.warn(BadAuthority, -1, "%d statements of admins are not verified: the trust file has no bootstrap", n)
 		}
@@ -180,11 +187,15 @@ func (v *verifier) authority() authority {
 	v.rows(told)
 	v.plans(state, told)
 	v.grants(state, told)
+	for _, x := range v.ungranted {
+		v.problem(BadAuthority, x.index, "an effect was permitted in the run %s, which was started without a grant", x.what)
+	}
 	v.ordered(state, told)
 	v.asked(state, told)
 	v.governed(state, told)
 	votes := v.approvals(state, told)
 	v.licensed(votes)
+	v.overdrawn(func(h *ledger.Hold) string { return v.mayOverdraw(h, votes) })
 	v.stated(votes)
 	v.permitted(state, told)
 	return v.signing(state, told)

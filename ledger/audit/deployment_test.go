@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -93,25 +94,30 @@ func (d *deployment) publish(t testing.TB, name string, key *trust.Key, change f
 
 // start opens and ends a run, with a start grant if there is a key for it.
 func (d *deployment) start(t testing.TB, id string, key *trust.Key, change func(*trust.Grant)) {
-	d.runs++
 	r := ledger.Run{Workflow: id, Root: "r", Origin: "r", Agent: "bot", PlanDigest: ledger.BodyDigest([]byte("p")), InputDigest: ledger.BodyDigest([]byte("i"))}
 	if key != nil {
-		g := trust.Grant{Deployment: "example", Audience: trust.Prod, Namespace: "default", WorkflowID: id, Plan: r.PlanDigest, Input: r.InputDigest,
-			Agent: "bot", Requester: "Ann", Nonce: strings.Repeat("0", 31) + string(rune('0'+d.runs)), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour))}
-		if change != nil {
-			change(&g)
-		}
-		var err error
-		r.Grant, err = trust.SignGrant(key, g)
-		require.NoError(t, err)
-		r.GrantDigest, err = trust.GrantDigest(r.Grant)
-		require.NoError(t, err)
-		r.Requester = g.Requester
+		d.grant(t, &r, key, change)
 	}
 	require.NoError(t, d.store.OpenRun(t.Context(), r))
 	r.State = ledger.RunSucceeded
 	_, _, err := d.store.CloseRun(t.Context(), r, nil)
 	require.NoError(t, err)
+}
+
+// grant gives a run a start grant.
+func (d *deployment) grant(t testing.TB, r *ledger.Run, key *trust.Key, change func(*trust.Grant)) {
+	d.runs++
+	g := trust.Grant{Deployment: "example", Audience: trust.Prod, Namespace: "default", WorkflowID: r.Workflow, Plan: r.PlanDigest, Input: r.InputDigest,
+		Agent: "bot", Requester: "Ann", Nonce: fmt.Sprintf("%032x", d.runs), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour))}
+	if change != nil {
+		change(&g)
+	}
+	var err error
+	r.Grant, err = trust.SignGrant(key, g)
+	require.NoError(t, err)
+	r.GrantDigest, err = trust.GrantDigest(r.Grant)
+	require.NoError(t, err)
+	r.Requester = g.Requester
 }
 
 // drain places and exports what there is.

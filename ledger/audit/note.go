@@ -91,6 +91,15 @@ func (v *verifier) note(f fact, stated int) {
 			v.permits = append(v.permits, permit{at, i})
 			v.rests(f.index, i)
 		}
+		if r := v.model.Runs[f.e.Chain]; r != nil && r.GrantDigest == "" {
+			at.what = strings.Clone(r.Workflow)
+			v.ungranted = append(v.ungranted, at)
+		}
+	case ledger.HoldOpened:
+		if h := v.model.Holds[model.About(f.e)]; h.Overdraft {
+			at.what = h.ID
+			v.overdrafts = append(v.overdrafts, at)
+		}
 	case ledger.RunOpened:
 		// As it was opened; what its end says is another matter.
 		if r := v.model.Runs[f.e.Chain]; r != nil && (len(r.Grant) > 0 || r.GrantDigest != "") {

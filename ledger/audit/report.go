@@ -43,6 +43,10 @@ type Report struct {
 	// runs that could not, since Temporal ended them. Standing is their number.
 	NotUndone []NotUndone `json:"not_undone,omitempty"`
 	Standing  int         `json:"standing,omitempty"`
+	// Overdrafts are what agents were let spend whatever their budgets said, by agent and
+	// currency, and Lifted the holds, with those who have approved that.
+	Overdrafts []Overdraft `json:"overdrafts,omitempty"`
+	Lifted     []Lifted    `json:"lifted,omitempty"`
 	// Missing counts bodies that are gone for a stated reason, Sealed those that
 	// cannot be read without a key.
 	Missing int64 `json:"missing_bodies"`
@@ -290,6 +294,23 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 	}
 	for _, x := range r.NotUndone {
 		if err := p("  not undone: %s of %s, which was %s\n", plain(x.Node), plain(x.Workflow), strings.ReplaceAll(string(x.State), "_", " ")); err != nil {
+			return err
+		}
+	}
+	for _, x := range r.Overdrafts {
+		if err := p("  beyond the budget of %s: %s, %s\n", plain(x.Agent), x.Amount, count(x.Holds, "hold", "holds")); err != nil {
+			return err
+		}
+	}
+	for _, x := range r.Lifted {
+		by := "nobody has approved it"
+		switch {
+		case x.Again:
+			by = "the call was made again after a reset"
+		case x.Barrier != "":
+			by = fmt.Sprintf("approved at %s by %s", plain(x.Barrier), plain(strings.Join(x.Signers, ", ")))
+		}
+		if err := p("  beyond the budget: %s of %s, for %s; %s\n", x.Amount, plain(x.Agent), plain(x.Hold), by); err != nil {
 			return err
 		}
 	}

@@ -343,6 +343,7 @@ func TestPermitsAreVerified(t *testing.T) {
 			d := newDeployment(t)
 			key := secret(t)
 			r := ledger.Run{Workflow: "y", Root: "r", Origin: "r", Agent: "bot", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil)}
+			d.grant(t, &r, d.agent, nil)
 			require.NoError(t, d.store.OpenRun(t.Context(), r))
 			c.do(t, d, &trust.AddGuardian{ID: "g", Key: key.Public()}, &trust.RevokeGuardian{ID: "g"}, func(change func(*trust.Permit)) {
 				a := ledgertest.Ask("i", "action")

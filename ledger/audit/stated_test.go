@@ -24,6 +24,7 @@ func (d *deployment) unknown(t testing.TB, edit func(*approval.Request)) (asked,
 	a.run = ledger.Run{
 		Workflow: "x", Root: "r", Origin: "r", Agent: "bot", Requester: "Rae", PlanName: "pay", PlanVersion: "1", PlanDigest: ledger.BodyDigest([]byte("pay")), InputDigest: ledger.BodyDigest([]byte("i")),
 	}
+	d.grant(t, &a.run, d.agent, func(g *trust.Grant) { g.Requester = a.run.Requester })
 	require.NoError(t, d.store.OpenRun(t.Context(), a.run))
 	got, err := d.store.Authorize(t.Context(), a.run, a.ask, ledgertest.Rule(ledger.Approve))
 	require.NoError(t, err)

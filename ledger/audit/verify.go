@@ -171,11 +171,16 @@ type verifier struct {
 	published, accepted []claim
 	decided, barriers   []claim
 	opened              []start
-	limits              []limit
-	trusted             []standing
-	permits             []permit
-	resolved            []resolution
-	orders              []ordered
+	// ungranted are permits in runs without a start grant, and overdrafts holds that count whatever
+	// is left of a budget.
+	ungranted, overdrafts []claim
+	limits                []limit
+	trusted               []standing
+	permits               []permit
+	resolved              []resolution
+	orders                []ordered
+	// repeated is nil until a hold of a call that is made again is looked at.
+	repeated *repeated
 	// escalated has the places at which barriers were escalated, by barrier.
 	escalated map[string]int64
 	// consumed has the approvals that were used, by decision.
