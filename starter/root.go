@@ -94,7 +94,7 @@ func (p *Program) trusted(ctx context.Context, settings config.Config) (*trustRo
 			return nil, audit.Trust{}, unanswered("reading the root of trust: %s", err)
 		}
 	}
-	t, err := writeTrust(ctx, settings.Dev.Dir, opened, r)
+	t, err := writeTrust(ctx, settings, opened, r)
 	if err != nil {
 		return nil, t, unanswered("writing what is trusted: %s", err)
 	}
@@ -103,11 +103,11 @@ func (p *Program) trusted(ctx context.Context, settings config.Config) (*trustRo
 
 // writeTrust writes the trust file of the folder. Only chimera dev calls it, and
 // it holds the lock of the folder.
-func writeTrust(ctx context.Context, dir string, opened *store.Opened, r *trustRoot) (audit.Trust, error) {
+func writeTrust(ctx context.Context, settings config.Config, opened *store.Opened, r *trustRoot) (audit.Trust, error) {
 	if opened.Key == nil {
 		return audit.Trust{}, nil // another process signs this log
 	}
-	t := audit.Trust{Format: audit.TrustFormat, Origin: opened.Key.Name(), Log: opened.Key.Public()}
+	t := audit.Trust{Format: audit.TrustFormat, Origin: opened.Key.Name(), Log: opened.Key.Public(), Namespaces: []string{settings.Temporal.Namespace}}
 	if r.bootstrap != nil {
 		s, err := trust.Read(ctx, opened.Ledger, r.bootstrap)
 		if err != nil {
@@ -122,7 +122,7 @@ func writeTrust(ctx context.Context, dir string, opened *store.Opened, r *trustR
 	if err != nil {
 		return t, err
 	}
-	return t, wholefile.Replace(filepath.Join(dir, trustFile), raw)
+	return t, wholefile.Replace(filepath.Join(settings.Dev.Dir, trustFile), raw)
 }
 
 // state returns what the admins have stated. In dev mode, where one key stands for

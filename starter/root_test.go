@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/config"
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
@@ -20,9 +21,10 @@ func TestTrustFile(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, opened.Close()) })
 	r, err := devTrustRoot(t.Context(), dir, opened.Ledger, opened.Key, true)
 	require.NoError(t, err)
-	trusted, err := writeTrust(t.Context(), dir, opened, r)
+	trusted, err := writeTrust(t.Context(), config.Config{Dev: config.Dev{Dir: dir}, Temporal: config.Temporal{Namespace: "here"}}, opened, r)
 	require.NoError(t, err)
 	require.Equal(t, string(trust.Dev), trusted.Audience)
+	require.Equal(t, []string{"here"}, trusted.Namespaces)
 	raw, err := os.ReadFile(filepath.Join(dir, "trust.json"))
 	require.NoError(t, err)
 	read, err := audit.ParseTrust(raw)

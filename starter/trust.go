@@ -46,6 +46,7 @@ type foundation struct {
 	witnesses  texts
 	cosigning  int
 	auditors   string
+	namespaces texts
 }
 
 func trustInitCommand(p *Program, fs *flag.FlagSet) action {
@@ -57,6 +58,7 @@ func trustInitCommand(p *Program, fs *flag.FlagSet) action {
 	fs.Var(&b.witnesses, "witness", "public `KEY` of a witness, NAME+HASH+…; may be repeated")
 	fs.IntVar(&b.cosigning, "witness-quorum", 0, "`N` witnesses must cosign a checkpoint")
 	fs.StringVar(&b.auditors, "auditors", "", "`FILE` for auditors, which audit verify takes as --trust")
+	fs.Var(&b.namespaces, "namespace", "`NAME` of a namespace whose runs count, for the file of --auditors; without it, temporal.namespace; may be repeated")
 	out := fs.String("out", "", "`FILE` to write")
 	return func(ctx context.Context, _ []string) error { return p.trustInit(ctx, b, *out) }
 }
@@ -112,9 +114,16 @@ func (p *Program) trustInit(ctx context.Context, f foundation, out string) error
 		err = wholefile.Create(out, raw)
 	}
 	if err == nil && f.auditors != "" {
+		if len(f.namespaces) == 0 {
+			settings, err := p.settings()
+			if err != nil {
+				return err
+			}
+			f.namespaces = texts{settings.Temporal.Namespace}
+		}
 		t := audit.Trust{
 			Format: audit.TrustFormat, Origin: origin, Log: log, Audience: string(b.Audience), Bootstrap: b,
-			Witnesses: f.witnesses, Quorum: f.cosigning,
+			Witnesses: f.witnesses, Quorum: f.cosigning, Namespaces: f.namespaces,
 		}
 		if raw, err = indented(t); err == nil {
 			err = wholefile.Create(f.auditors, raw)

@@ -29,6 +29,9 @@ func (v *verifier) asked(state trust.State, told *past) {
 			v.problem(BadAuthority, x.index, "what people were asked at the barrier %s cannot be read: %s", b.ID, err)
 			continue
 		}
+		if err := v.trust.elsewhere(r.Namespace); err != nil {
+			v.problem(BadAuthority, x.index, "the barrier %s: %s", b.ID, err)
+		}
 		gate, err := v.replays.gate(r.Policy, "")
 		switch {
 		case err != nil:

@@ -58,7 +58,7 @@ func (d *deployment) asksAbout(t testing.TB, workflow string, action func(ledger
 		e(&waits)
 	}
 	request := approval.Request{
-		Deployment: "example", Audience: trust.Prod, Workflow: workflow, Origin: "r", Barrier: "b-" + workflow + "/1", Plan: a.run.PlanDigest, Agent: "bot",
+		Deployment: "example", Audience: trust.Prod, Namespace: "default", Workflow: workflow, Origin: "r", Barrier: "b-" + workflow + "/1", Plan: a.run.PlanDigest, Agent: "bot",
 		Requester: a.run.Requester, Policy: d.keeps(t, bundle), Rule: approval.Rule{Groups: cfos, Excluded: []string{"Ann", "eve"}, FollowUp: follows}, Actions: []approval.Action{waits}, Opened: ledger.At(time.Now().Add(-time.Minute)), Expires: until,
 	}
 	raw, err := request.Encode()

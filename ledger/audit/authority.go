@@ -183,6 +183,9 @@ func (v *verifier) authority() authority {
 		}
 		told.remember(s.claim, st.Acts)
 	}
+	if len(v.trust.Namespaces) == 0 && len(v.opened)+len(v.orders)+len(v.barriers) > 0 {
+		v.warn(BadAuthority, -1, "the trust file names no namespace: grants, orders and approvals count whatever namespace they are for")
+	}
 	v.owned(state)
 	v.rows(told)
 	v.plans(state, told)
@@ -320,6 +323,9 @@ func (v *verifier) grants(state trust.State, told *past) {
 				then.Agents[g.Agent] = a
 			}
 			_, err = trust.VerifyGrant(then, r.Grant, trust.Grant{Namespace: g.Namespace, WorkflowID: r.Workflow, Plan: r.PlanDigest, Input: r.InputDigest, Agent: r.Agent}, g.Issued.Time())
+		}
+		if err == nil {
+			err = v.trust.elsewhere(g.Namespace)
 		}
 		if err == nil && g.Requester != r.Requester {
 			err = fmt.Errorf("the grant is of %.120q, not of %.120q", g.Requester, r.Requester)

@@ -43,7 +43,7 @@ func newDeployment(t testing.TB, witnesses ...string) *deployment {
 		Witnesses: trust.Witnesses{Keys: append([]string{}, witnesses...), Quorum: len(witnesses)},
 	}
 	require.NoError(t, d.boot.Check())
-	d.trust = audit.Trust{Format: audit.TrustFormat, Origin: ledgertest.Origin, Log: d.key.Public(), Audience: "prod", Bootstrap: d.boot}
+	d.trust = audit.Trust{Format: audit.TrustFormat, Origin: ledgertest.Origin, Log: d.key.Public(), Audience: "prod", Namespaces: []string{"default"}, Bootstrap: d.boot}
 	d.state(t,
 		// One follows the other at once, so both count for a while.
 		&trust.ActivateBundle{Digest: bundle.Digest()}, &trust.ActivateBundle{Digest: ledgertest.Policy},
@@ -234,6 +234,9 @@ func TestGrants(t *testing.T) {
 		"for another input": {func(t *testing.T, d *deployment) {
 			d.start(t, "x", d.agent, func(g *trust.Grant) { g.Input = ledger.BodyDigest([]byte("j")) })
 		}, "the grant is for the input"},
+		"for another namespace": {func(t *testing.T, d *deployment) {
+			d.start(t, "x", d.agent, func(g *trust.Grant) { g.Namespace = "other" })
+		}, "the start of x: it is for the namespace \"other\", and the trust file has default"},
 		"for dev": {func(t *testing.T, d *deployment) {
 			d.start(t, "x", d.agent, func(g *trust.Grant) { g.Audience = trust.Dev })
 		}, "the grant is for the audience \"dev\""},

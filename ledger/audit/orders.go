@@ -55,6 +55,8 @@ func (v *verifier) orderedBy(state trust.State, told *past, x ordered) error {
 	switch t := told.signers[o.Signer]; {
 	case err != nil:
 		return err
+	case v.trust.elsewhere(o.Namespace) != nil:
+		return v.trust.elsewhere(o.Namespace)
 	case o.By != x.order.By || o.Signer != x.order.Signer || o.Reason != x.order.Reason:
 		return fmt.Errorf("the ledger says something else of it than is signed")
 	case o.Signer != "" && x.index < t.from.index:

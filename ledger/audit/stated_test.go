@@ -34,7 +34,7 @@ func (d *deployment) unknown(t testing.TB, edit func(*approval.Request)) (asked,
 	require.NoError(t, err)
 	until := ledger.At(time.Now().Add(24 * time.Hour))
 	request := approval.Request{
-		Kind: approval.Outcome, Deployment: "example", Audience: trust.Prod, Workflow: "x", Origin: "r", Barrier: "o/1", Plan: a.run.PlanDigest, Agent: "bot",
+		Kind: approval.Outcome, Deployment: "example", Audience: trust.Prod, Namespace: "default", Workflow: "x", Origin: "r", Barrier: "o/1", Plan: a.run.PlanDigest, Agent: "bot",
 		Policy: d.keeps(t, bundle), Rule: approval.Rule{Groups: cfos, Excluded: []string{"Ann", "Rae"}}, Opened: ledger.At(time.Now().Add(-time.Minute)), Expires: until,
 		Actions: []approval.Action{{Invocation: i.ID, Action: i.ActionDigest, Decision: i.DecisionID, Permitted: got.Decision.DecidedAt}},
 	}

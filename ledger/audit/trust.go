@@ -32,12 +32,16 @@ type Trust struct {
 	Quorum    int      `json:"quorum,omitempty"`
 	// Audience is "dev" for a log of development, which proves nothing to others.
 	Audience string `json:"audience,omitempty"`
+	// Namespaces are the Temporal namespaces of the deployment: start grants, orders to runs and
+	// requests for approval that are for another count for nothing. Without any the report says that
+	// they are not compared.
+	Namespaces []string `json:"namespaces,omitempty"`
 	// Bootstrap is the root of the deployment's authority. Without it the
 	// statements of admins are not verified, and the report says so.
 	Bootstrap *trust.Bootstrap `json:"bootstrap,omitempty"`
 }
 
-var trustFields = []string{"format", "origin", "log", "witnesses", "quorum", "audience", "bootstrap"}
+var trustFields = []string{"format", "origin", "log", "witnesses", "quorum", "audience", "namespaces", "bootstrap"}
 
 // ParseTrust reads a trust file. It refuses unknown fields.
 func ParseTrust(raw []byte) (Trust, error) {
@@ -70,6 +74,9 @@ func ParseTrust(raw []byte) (Trust, error) {
 	case t.Quorum < 0 || t.Quorum > len(t.Witnesses):
 		return t, fmt.Errorf("read trust file: a quorum of %d among %d witnesses", t.Quorum, len(t.Witnesses))
 	}
+	if slices.Contains(t.Namespaces, "") || t.Namespaces != nil && len(t.Namespaces) == 0 {
+		return t, errors.New("read trust file: a namespace has no name")
+	}
 	for i, key := range t.Witnesses {
 		name, _, _ := strings.Cut(key, "+")
 		if slices.ContainsFunc(t.Witnesses[:i], func(k string) bool { return strings.HasPrefix(k, name+"+") }) {
@@ -95,6 +102,15 @@ func (t Trust) open(raw []byte) (ledger.Signed, error) {
 		err = fmt.Errorf("%w: it is of the log %s, not %s", ledger.ErrCheckpoint, c.Origin, t.Origin)
 	}
 	return c, err
+}
+
+// elsewhere says that a namespace is not one of the deployment, or is nil if it is, or if the trust
+// file names none.
+func (t Trust) elsewhere(namespace string) error {
+	if len(t.Namespaces) == 0 || slices.Contains(t.Namespaces, namespace) {
+		return nil
+	}
+	return fmt.Errorf("it is for the namespace %.120q, and the trust file has %s", namespace, strings.Join(t.Namespaces, ", "))
 }
 
 // usable reports whether the keys of the trust file are keys.
