@@ -438,6 +438,9 @@ type Log interface {
 	// Cosigned lists the checkpoints that have cosignatures, with them, the latest
 	// first; those of at most limit sizes.
 	Cosigned(ctx context.Context, limit int) ([][]byte, error)
+	// CosignedEvenly lists some of them, spread evenly, the oldest first and the latest included; at
+	// most limit.
+	CosignedEvenly(ctx context.Context, limit int) ([][]byte, error)
 }
 
 // Tile is a part of the tree's hashes: see [golang.org/x/mod/sumdb/tlog.Tile].

@@ -257,8 +257,8 @@ func (v *verifier) judgeAsides() {
 }
 
 // strays reads the entries that neither had a place nor waited for one.
-func (v *verifier) strays(path string) error {
-	n, err := v.waits(path, LostFile)
+func (v *verifier) lost(path string) error {
+	n, err := v.unplaced(path, LostFile)
 	if v.Lost = n; n > 0 {
 		v.warn(BadEntry, -1, "%s in the database, without a place in the log, and did not wait for one: somebody has hidden them", count(n, "entry was", "entries were"))
 	}

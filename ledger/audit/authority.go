@@ -135,6 +135,7 @@ func (v *verifier) authority() authority {
 	b := v.trust.Bootstrap
 	own := authority{keys: []string{v.trust.Log}, sets: []trust.Witnesses{{Keys: v.trust.Witnesses, Quorum: v.trust.Quorum}}}
 	if b == nil {
+		v.dated(own.keys, v.trust.Witnesses)
 		for _, x := range v.opened {
 			if err := namesGrant(x.run); err != nil {
 				v.problem(BadAuthority, x.index, "the start of %s: %s", x.run.Workflow, err)
@@ -152,7 +153,6 @@ func (v *verifier) authority() authority {
 		}
 		return own
 	}
-	v.order()
 	raw := make([][]byte, len(v.statements))
 	for i, s := range v.statements {
 		raw[i] = s.raw
@@ -166,8 +166,11 @@ func (v *verifier) authority() authority {
 		v.problem(BadAuthority, index, "%s", p)
 	}
 	if len(problems) > 0 {
+		v.dated(own.keys, v.witnessesOf([]trust.Witnesses{b.Witnesses}))
 		return own
 	}
+	v.datedBy(state)
+	v.order()
 	told := &past{
 		witnesses: []trust.Witnesses{b.Witnesses}, keys: map[string][]since[[]string]{}, publishers: map[string]tenure{}, signers: map[string]tenure{}, guardians: map[string]tenure{}, roles: map[string][]string{},
 		budgets: map[trust.BudgetKey][]since[*trust.SetBudget]{}, tools: map[string][]since[*trust.TrustTool]{},

@@ -22,6 +22,7 @@ const (
 	CheckpointFile = "checkpoint"
 	PendingFile    = "pending.jsonl"
 	EvidenceFile   = "evidence.jsonl"
+	CosignedFile   = "cosigned.jsonl"
 	// LostFile and AsideFile are there if there is something to tell.
 	LostFile  = "lost.jsonl"
 	AsideFile = "aside.jsonl"
@@ -39,6 +40,8 @@ type Exported struct {
 	// Packets are the evidence packets, one for each entry that refers to one and
 	// whose body everybody can read.
 	Packets int64 `json:"evidence_packets"`
+	// Cosigned are older checkpoints that witnesses have cosigned.
+	Cosigned int64 `json:"cosigned_checkpoints"`
 	// Pending are the entries that the checkpoint does not have.
 	Pending int64 `json:"pending"`
 	// Lost are the entries that have no place in the log, and do not wait for one: somebody
@@ -73,6 +76,9 @@ func export(ctx context.Context, log ledger.Log, dir string) (x Exported, err er
 			return err
 		}
 		if err := os.WriteFile(filepath.Join(temporary, CheckpointFile), checkpoint, 0o600); err != nil {
+			return err
+		}
+		if x.Cosigned, err = cosigned(ctx, log, c.Size, filepath.Join(temporary, CosignedFile)); err != nil {
 			return err
 		}
 		if err := x.pending(ctx, log, c.Size, filepath.Join(temporary, PendingFile)); err != nil {

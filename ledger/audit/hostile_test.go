@@ -79,7 +79,7 @@ func TestBombs(t *testing.T) {
 // TestFlood: an export of many short lines is refused in the time of a bounded number.
 func TestFlood(t *testing.T) {
 	w := newWorld(t)
-	for _, name := range []string{audit.EntriesFile, audit.BodiesFile, audit.PendingFile, audit.EvidenceFile} {
+	for _, name := range []string{audit.EntriesFile, audit.BodiesFile, audit.PendingFile, audit.EvidenceFile, audit.CosignedFile} {
 		for _, line := range []string{"\n", "{}\n"} {
 			w.export(t)
 			w.write(t, name, bytes.Repeat([]byte(line), 95<<20/len(line)))

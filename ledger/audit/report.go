@@ -28,6 +28,9 @@ type Report struct {
 	Cosigned  []time.Time `json:"cosigned,omitempty"`
 	// Time is the latest of these: the log was at least that long at that time.
 	Time *time.Time `json:"checkpoint_time,omitempty"`
+	// Unwitnessed counts the entries after the last checkpoint, older ones included, that a known
+	// witness has cosigned: all of them if none has.
+	Unwitnessed int64 `json:"not_yet_witnessed"`
 	// Last is when the last entry was stated: nothing later is proved.
 	Last *ledger.Time `json:"last_entry,omitempty"`
 	// Against is the size of the older checkpoint that the log was held against.
@@ -249,6 +252,11 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 	}
 	for i, name := range r.Witnesses {
 		if err := p("  cosigned by %s at %s, %s\n", plain(name), r.Cosigned[i].UTC().Format(time.RFC3339), ago(r.Cosigned[i], now)); err != nil {
+			return err
+		}
+	}
+	if r.Unwitnessed > 0 && r.Unwitnessed < r.Size {
+		if err := p("  %s not yet witnessed\n", count(r.Unwitnessed, "entry", "entries")); err != nil {
 			return err
 		}
 	}

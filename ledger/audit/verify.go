@@ -57,16 +57,19 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 	if err := v.setAsides(filepath.Join(dir, AsideFile)); err != nil {
 		return r, fmt.Errorf("verify: %w", err)
 	}
+	if err := v.readMarks(filepath.Join(dir, CosignedFile)); err != nil {
+		return r, fmt.Errorf("verify: %w", err)
+	}
 	if err := v.read(dir); err != nil {
 		return r, fmt.Errorf("verify: %w", err)
 	}
 	if claimed.Origin != "" && !v.partial {
 		v.judge(claimed)
 	}
-	if v.Pending, err = v.waits(filepath.Join(dir, PendingFile), PendingFile); err != nil {
+	if v.Pending, err = v.unplaced(filepath.Join(dir, PendingFile), PendingFile); err != nil {
 		return r, fmt.Errorf("verify: %w", err)
 	}
-	if err := v.strays(filepath.Join(dir, LostFile)); err != nil {
+	if err := v.lost(filepath.Join(dir, LostFile)); err != nil {
 		return r, fmt.Errorf("verify: %w", err)
 	}
 	v.judgeAsides()
@@ -77,6 +80,8 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 	if claimed.Origin != "" {
 		v.signed(raw, who)
 	}
+	v.misdated()
+	v.countUnwitnessed(claimed.Size)
 	if against != nil {
 		if err := v.older(against, who); err != nil {
 			return r, fmt.Errorf("verify: the older checkpoint: %w", err)
@@ -154,6 +159,9 @@ type verifier struct {
 	old *ledger.Checkpoint
 	// partial: not all entries were read.
 	partial bool
+	// marks are older checkpoints, of which the tree has reached as many as crossed says.
+	marks   []mark
+	crossed int
 	// clock has the times of entries, latest the latest of them, and newest its entry.
 	clock  clock
 	latest ledger.Time
@@ -307,6 +315,7 @@ func (v *verifier) read(dir string) (err error) {
 	v.later = newReading(v.apply)
 	defer v.later.close()
 	v.crossOld()
+	v.crossMarks()
 	undecodable := 0
 	for {
 		x, err := left.next()
@@ -352,6 +361,7 @@ func (v *verifier) entry(x entry, bodies *stream[body]) {
 	i := v.tree.Size()
 	v.tree.Add(x.hash)
 	v.crossOld()
+	v.crossMarks()
 	if x.err != nil {
 		v.clock.add(v.latest) // it has no time of its own
 		v.problem(BadEntry, i, "%s", x.err)
@@ -514,9 +524,9 @@ func (v *verifier) judge(c ledger.Checkpoint) {
 	}
 }
 
-// waits counts the entries of a file of those that have no place yet. They are reported, but
+// unplaced counts the entries of a file of those that have no place yet. They are reported, but
 // prove nothing.
-func (v *verifier) waits(path, name string) (n int64, err error) {
+func (v *verifier) unplaced(path, name string) (n int64, err error) {
 	s, err := openLines(path, ledger.MaxEntryBytes+1)
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil

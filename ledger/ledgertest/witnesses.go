@@ -62,6 +62,17 @@ func witnesses(t *testing.T, open Open) {
 		require.Equal(t, int64(3), opened.Size)
 	}
 	require.NoError(t, s.AddCosignatures(t.Context(), sign(second)))
+	for limit, sizes := range map[int][]int64{0: nil, 1: {7}, 2: {3, 7}, 10: {3, 7}} {
+		all, err = s.CosignedEvenly(t.Context(), limit)
+		require.NoError(t, err)
+		var have []int64
+		for _, raw := range all {
+			c, err := ledger.ParseCheckpoint(raw)
+			require.NoError(t, err)
+			have = append(have, c.Size)
+		}
+		require.Equal(t, sizes, have, limit)
+	}
 	all, err = s.Cosigned(t.Context(), 1)
 	require.NoError(t, err)
 	require.Len(t, all, 1)

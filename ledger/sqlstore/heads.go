@@ -108,7 +108,21 @@ const headsPerSize = 100
 
 // Cosigned implements [ledger.Log].
 func (s *Store) Cosigned(ctx context.Context, limit int) ([][]byte, error) {
-	sizes, err := list(ctx, s, "list cosigned checkpoints", "SELECT DISTINCT size FROM log_cosignatures ORDER BY size DESC LIMIT $1", []any{bound(limit)},
+	return s.cosigned(ctx, "SELECT DISTINCT size FROM log_cosignatures ORDER BY size DESC LIMIT $1", bound(limit))
+}
+
+// CosignedEvenly implements [ledger.Log].
+func (s *Store) CosignedEvenly(ctx context.Context, limit int) ([][]byte, error) {
+	if limit = bound(limit); limit == 0 {
+		return nil, nil
+	}
+	return s.cosigned(ctx, `SELECT size FROM (SELECT size, row_number() OVER (ORDER BY size) AS k, count(*) OVER () AS n
+		FROM (SELECT DISTINCT size FROM log_cosignatures) AS sizes) AS numbered WHERE k = n OR k % ((n + $1 - 1) / $1) = 0 ORDER BY size`, int64(limit))
+}
+
+// cosigned lists the checkpoints of the sizes that a query selects.
+func (s *Store) cosigned(ctx context.Context, query string, limit any) ([][]byte, error) {
+	sizes, err := list(ctx, s, "list cosigned checkpoints", query, []any{limit},
 		func(rows *sql.Rows) (n int64, err error) { return n, rows.Scan(&n) })
 	if err != nil {
 		return nil, err
