@@ -256,7 +256,7 @@ func (v *verifier) judgeAsides() {
 	}
 }
 
-// strays reads the entries that neither had a place nor waited for one.
+// lost reads the entries that neither had a place nor waited for one.
 func (v *verifier) lost(path string) error {
 	n, err := v.unplaced(path, LostFile)
 	if v.Lost = n; n > 0 {

@@ -81,11 +81,17 @@ var dialect = sqlstore.Dialect{
 		_, err := t.ExecContext(ctx, "SELECT drop_packets()")
 		return err
 	},
+	Move: func(ctx context.Context, t *sql.Tx, hold string, to ledger.TxStatus, running bool, posted any) (bool, error) {
+		var n int
+		err := t.QueryRowContext(ctx, "SELECT move_hold($1, $2, $3, $4)", hold, string(to), running, posted).Scan(&n)
+		return n == 1, err
+	},
 	Lead:        lead,
 	Busy:        func(err error) bool { return code(err, "40001", "40P01") },
 	Taken:       func(err error) bool { return code(err, "23505") },
 	Invalid:     func(err error) bool { return code(err, "22", "54") },
 	Unavailable: unavailable,
+	Denied:      func(err error) bool { return code(err, "42501") },
 	// A session has the settings of its role and database from its start, such as
 	// default_transaction_read_only, statement_timeout and lock_timeout.
 	Stale: func(err error) bool { return code(err, "25006", "57014", "55P03") },

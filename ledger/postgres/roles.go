@@ -12,90 +12,124 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// Roles are the database roles of the parts of a deployment: group roles, of which
-// the users that programs connect as are members. They own nothing. Only the role
-// that owns the tables migrates, prunes and erases.
+// Roles are the database roles of the parts of a deployment and of people: group roles, of
+// which the users that programs connect as are members. They own nothing. Only the role
+// that owns the tables migrates, places and lifts legal holds, and erases.
 //
-// Whoever reads may not read the keys of subjects. Only the guardian states decisions,
-// permits, budgets, holds and what permits consume, in the tables and in the log. Only
-// effects claims and ends what was permitted, with its hold and its task, and states the calls
-// on which effects rely. The engine states everything else, and gives entries their places in
-// the log. Tools read and add large values, where these lie in the database, and see nothing
-// else of it.
+// All but Tools read everything, and only engine, guardian and effects the keys of subjects.
+// Each states entries of its own kinds in its own chains: Applier what the admins have stated,
+// and Publisher plans. Only the guardian decides, permits and reserves money. Only effects
+// claims and ends what was permitted, with its hold and its task, and states the calls on
+// which effects rely. The engine states runs and outcomes, gives entries their places in the
+// log, and prunes. Tools read and add large values, where these lie in the database. Whoever
+// starts runs is a member of Reader and Tools.
 type Roles struct {
-	Engine, Guardian, Effects, Reader, Tools string
+	Engine, Guardian, Effects, Reader, Tools, Applier, Publisher string
 }
 
-func (r Roles) all() []string { return []string{r.Engine, r.Guardian, r.Effects, r.Reader, r.Tools} }
+func (r Roles) all() []string {
+	return []string{r.Engine, r.Guardian, r.Effects, r.Reader, r.Tools, r.Applier, r.Publisher}
+}
 
 // DefaultRoles are the names that documents use.
 var DefaultRoles = Roles{
 	Engine: "chimera_engine", Guardian: "chimera_guardian", Effects: "chimera_effects", Reader: "chimera_reader", Tools: "chimera_tools",
+	Applier: "chimera_applier", Publisher: "chimera_publisher",
 }
 
-// guarded are the kinds of entries that only the guardian states, and called those of
-// effects, which the guardian states too for calls that nobody else can end.
-var (
-	guarded = []ledger.Kind{
-		ledger.DecisionMade, ledger.ApprovalAccepted, ledger.ApprovalRefused, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.BudgetSet, ledger.HoldOpened, ledger.HoldExpired,
-		ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskClosed, ledger.RulesKept, ledger.BarrierOpened, ledger.BarrierClosed, ledger.BarrierReminded, ledger.BarrierEscalated,
-	}
-	called = []ledger.Kind{
-		ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown,
-		ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided, ledger.TaskExecuted,
-	}
-	// relied are those that only effects states.
-	relied = []ledger.Kind{ledger.CheckMade}
-	// seen are those that guardian and engine state.
-	seen = []ledger.Kind{ledger.HypothesisStated, ledger.HypothesisObserved, ledger.SnapshotTaken}
-)
+// domain is a chain in which a role states entries, and their kinds. A chain that ends in a
+// slash stands for all whose names begin with it.
+type domain struct {
+	chain string
+	kinds []ledger.Kind
+}
+
+// domains lists by role what it states. What is in none of them, the owner of the tables states
+// alone: legal holds, and that a subject was erased.
+var domains = struct{ engine, guardian, effects, applier, publisher []domain }{
+	engine: []domain{
+		{runs, []ledger.Kind{ledger.RunOpened, ledger.RunClosed, ledger.RunPaused, ledger.RunResumed, ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped}},
+		{ledger.LedgerChain, []ledger.Kind{ledger.BodyPruned}},
+		{ledger.SnapshotsChain(""), []ledger.Kind{ledger.SnapshotTaken}},
+	},
+	guardian: []domain{
+		{runs, []ledger.Kind{
+			ledger.DecisionMade, ledger.ApprovalAccepted, ledger.ApprovalRefused, ledger.ApprovalConsumed, ledger.InvocationPermitted,
+			ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskClosed, ledger.BarrierOpened, ledger.BarrierClosed, ledger.BarrierReminded, ledger.BarrierEscalated,
+			ledger.InvocationUnknown, // of calls that nobody else can end
+		}},
+		{ledger.BudgetChain(""), []ledger.Kind{ledger.BudgetSet, ledger.HoldOpened, ledger.HoldExpired, ledger.HoldPosted, ledger.HoldVoided}},
+		{ledger.RulesChain, []ledger.Kind{ledger.RulesKept}},
+		{ledger.HypothesesChain(""), []ledger.Kind{ledger.HypothesisStated, ledger.HypothesisObserved}},
+		{ledger.SnapshotsChain(""), []ledger.Kind{ledger.SnapshotTaken}},
+	},
+	effects: []domain{
+		{runs, []ledger.Kind{
+			ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown, ledger.TaskExecuted, ledger.CheckMade,
+		}},
+		{ledger.BudgetChain(""), []ledger.Kind{ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided}},
+		{ledger.SnapshotsChain(""), []ledger.Kind{ledger.SnapshotTaken}},
+	},
+	applier: []domain{
+		{ledger.AuthorityChain, []ledger.Kind{ledger.AuthorityStated, ledger.SignerEnrolled, ledger.SignerRevoked}},
+		{ledger.AgentsChain, []ledger.Kind{ledger.AgentAdded}},
+		{ledger.ToolsChain, []ledger.Kind{ledger.ToolRegistered, ledger.ToolTrusted}},
+	},
+	publisher: []domain{{ledger.PlansChain, []ledger.Kind{ledger.PlanPublished}}},
+}
+
+// runs are the chains of runs.
+const runs = "run/"
 
 // keysTable has what opens sealed bodies.
 const keysTable = "subject_keys"
 
-// grants lists by table what a role may do besides reading.
-var grants = map[string]struct{ engine, guardian, effects string }{
-	"entries":           {"INSERT", "INSERT", "INSERT"},
-	"pending":           {"INSERT, DELETE", "INSERT", "INSERT"},
-	"bodies":            {"INSERT", "INSERT", "INSERT"},
-	keysTable:           {"SELECT, INSERT", "SELECT, INSERT", "SELECT"},
-	"aside":             {"", "", ""},
-	"pruned_early":      {"", "", ""},
-	"log_batches":       {"INSERT", "", ""},
-	"log_index":         {"INSERT", "", ""},
-	"log_tiles":         {"INSERT, DELETE", "", ""}, // a trigger keeps what no wider tile has
-	"log_cosignatures":  {"INSERT", "", ""},
-	"blobs":             {"INSERT", "INSERT", "INSERT"},
-	"evidence":          {"", "INSERT", ""},
-	"evidence_refs":     {"INSERT", "INSERT", ""},
-	"agent_identity":    {"INSERT", "", ""},
-	"causal_hypothesis": {"INSERT, UPDATE (observed, state)", "INSERT, UPDATE (observed, state)", ""},
-	"mcp_tool_registry": {"INSERT, UPDATE (status)", "", ""},
-	"plans":             {"INSERT", "", ""},
-	"runs":              {"INSERT, UPDATE (state, doc, closed_at, value)", "", ""},
-	"outcomes":          {"INSERT", "", ""},
-	"orders":            {"INSERT", "", ""},
-	"tasks":             {"", "INSERT, UPDATE (state, doc)", "UPDATE (state, doc)"},
-	"signers":           {"INSERT, UPDATE (doc)", "", ""},
-	"authority":         {"INSERT", "", ""},
-	"snapshots":         {"INSERT", "INSERT", "INSERT"},
-	"approvals":         {"", "INSERT", ""},
-	"barriers":          {"", "INSERT, UPDATE (state, refused, doc)", ""},
-	"checks":            {"", "", "INSERT"},
-	"consumptions":      {"", "INSERT", ""},
-	"budgets":           {"", "INSERT, UPDATE (every, parent, lim)", ""},
-	"budget_use":        {"", "INSERT, UPDATE (pending, posted)", "UPDATE (pending, posted)"},
-	"holds":             {"", "INSERT, UPDATE (status, running, posted)", "UPDATE (status, running, posted)"},
-	"financial_ledger":  {"", "INSERT, UPDATE (status)", "UPDATE (status)"},
-	"decisions":         {"", "INSERT", ""},
-	// Pruning takes outputs.
+// rights are what roles may do with a table besides reading.
+type rights struct{ engine, guardian, effects, applier, publisher string }
+
+// grants lists rights by table.
+var grants = map[string]rights{
+	"entries":           {"INSERT", "INSERT", "INSERT", "INSERT", "INSERT"},
+	"pending":           {"INSERT, DELETE", "INSERT", "INSERT", "INSERT", "INSERT"},
+	"bodies":            {"INSERT", "INSERT", "INSERT", "INSERT", "INSERT"},
+	keysTable:           {engine: "SELECT, INSERT", guardian: "SELECT, INSERT", effects: "SELECT"},
+	"aside":             {},
+	"pruned_early":      {},
+	"log_batches":       {engine: "INSERT"},
+	"log_index":         {engine: "INSERT"},
+	"log_tiles":         {engine: "INSERT, DELETE"}, // a trigger keeps what no wider tile has
+	"log_cosignatures":  {engine: "INSERT"},
+	"blobs":             {engine: "INSERT", guardian: "INSERT", effects: "INSERT", publisher: "INSERT"},
+	"evidence":          {guardian: "INSERT"},
+	"evidence_refs":     {guardian: "INSERT"},
+	"agent_identity":    {applier: "INSERT"},
+	"causal_hypothesis": {guardian: "INSERT, UPDATE (observed, state)"},
+	"mcp_tool_registry": {applier: "INSERT, UPDATE (status)"},
+	"plans":             {publisher: "INSERT"},
+	"runs":              {engine: "INSERT, UPDATE (state, doc, closed_at, value)"},
+	"outcomes":          {engine: "INSERT"},
+	"orders":            {engine: "INSERT"},
+	"tasks":             {guardian: "INSERT, UPDATE (state, doc)", effects: "UPDATE (state, doc)"},
+	"signers":           {applier: "INSERT, UPDATE (doc)"},
+	"authority":         {applier: "INSERT"},
+	"snapshots":         {engine: "INSERT", guardian: "INSERT", effects: "INSERT"},
+	"approvals":         {guardian: "INSERT"},
+	"barriers":          {guardian: "INSERT, UPDATE (state, refused, doc)"},
+	"checks":            {effects: "INSERT"},
+	"consumptions":      {guardian: "INSERT"},
+	"budgets":           {guardian: "INSERT, UPDATE (every, parent, lim)"},
+	"budget_use":        {guardian: "INSERT, UPDATE (pending, posted)"},
+	"holds":             {guardian: "INSERT"}, // move_hold ends them
+	"financial_ledger":  {guardian: "INSERT"},
+	"decisions":         {guardian: "INSERT"},
 	"invocations": {
-		"UPDATE (output)",
-		"INSERT, UPDATE (chain, origin, action_digest, decision_id, task_id, hold_id, repeatable, permit, permit_until, unused, state, output_digest, output)",
-		"UPDATE (unused, token, state, attempt, doubted, call_not_after, output_digest, output)",
+		engine:   "UPDATE (output)", // pruning takes it
+		guardian: "INSERT, UPDATE (chain, origin, action_digest, decision_id, task_id, hold_id, repeatable, permit, permit_until, unused, state, output_digest, output)",
+		effects:  "UPDATE (unused, token, state, attempt, doubted, call_not_after, output_digest, output)",
 	},
-	"legal_holds":      {"", "", ""},
-	"goose_db_version": {"", "", ""},
+	"legal_holds":      {},
+	"prunings":         {},
+	"goose_db_version": {},
 }
 
 // roleName matches the names that a role may have here, since they are part of
@@ -152,7 +186,7 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 		}
 	}
 	all := strings.Join(r.all(), ", ")
-	readers := strings.Join([]string{r.Engine, r.Guardian, r.Effects, r.Reader}, ", ")
+	readers := strings.Join([]string{r.Engine, r.Guardian, r.Effects, r.Reader, r.Applier, r.Publisher}, ", ")
 	for table, g := range grants {
 		statements = append(statements, "REVOKE ALL ON "+table+" FROM PUBLIC, "+all)
 		if table != keysTable {
@@ -164,44 +198,68 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 		case "goose_db_version": // whether the tables are those that the program knows
 			statements = append(statements, "GRANT SELECT ON "+table+" TO "+r.Tools)
 		}
-		for _, x := range []struct{ to, what string }{{r.Engine, g.engine}, {r.Guardian, g.guardian}, {r.Effects, g.effects}} {
+		for _, x := range []struct{ to, what string }{
+			{r.Engine, g.engine}, {r.Guardian, g.guardian}, {r.Effects, g.effects}, {r.Applier, g.applier}, {r.Publisher, g.publisher},
+		} {
 			if x.what != "" {
 				statements = append(statements, "GRANT "+x.what+" ON "+table+" TO "+x.to)
 			}
 		}
 	}
-	// What an entry states is what its bytes say, not what its columns say.
-	const honest = ` WITH CHECK (hash = sha256('\x00'::bytea || bytes) AND EXISTS (
-		SELECT FROM json_to_record(convert_from(entries.bytes, 'UTF8')::json) AS j (kind text, chain text, n text, key text)
-		WHERE j.kind = entries.kind AND j.chain = entries.chain AND j.n = entries.n::text AND j.key = entries.key) AND kind `
 	statements = append(statements,
-		"REVOKE ALL ON FUNCTION prune_bodies, drop_packets, set_aside FROM PUBLIC, "+all, "GRANT EXECUTE ON FUNCTION prune_bodies, drop_packets, set_aside TO "+r.Engine,
-		"ALTER TABLE entries ENABLE ROW LEVEL SECURITY",
-		"DROP POLICY IF EXISTS read ON entries", "CREATE POLICY read ON entries FOR SELECT USING (true)",
-		"DROP POLICY IF EXISTS guardian ON entries", "CREATE POLICY guardian ON entries FOR INSERT TO "+r.Guardian+
-			honest+"IN ("+quoted(slices.Concat(guarded, called, seen))+"))",
-		"DROP POLICY IF EXISTS effects ON entries", "CREATE POLICY effects ON entries FOR INSERT TO "+r.Effects+
-			honest+"IN ("+quoted(slices.Concat(called, relied, []ledger.Kind{ledger.SnapshotTaken}))+"))",
-		"DROP POLICY IF EXISTS engine ON entries", "CREATE POLICY engine ON entries FOR INSERT TO "+r.Engine+
-			honest+"NOT IN ("+quoted(slices.Concat(guarded, called, relied))+"))",
-		// What has its place in the tree gets no other.
-		"ALTER TABLE pending ENABLE ROW LEVEL SECURITY",
-		"DROP POLICY IF EXISTS read ON pending", "CREATE POLICY read ON pending FOR SELECT USING (true)",
-		"DROP POLICY IF EXISTS place ON pending", "CREATE POLICY place ON pending FOR DELETE TO "+r.Engine+" USING (true)",
-		"DROP POLICY IF EXISTS add ON pending", "CREATE POLICY add ON pending FOR INSERT WITH CHECK (NOT EXISTS (SELECT FROM log_index i WHERE i.serial = pending.serial))",
-		// Effects ends tasks, and makes none of them another.
-		"ALTER TABLE tasks ENABLE ROW LEVEL SECURITY",
-		"DROP POLICY IF EXISTS read ON tasks", "CREATE POLICY read ON tasks FOR SELECT USING (true)",
-		"DROP POLICY IF EXISTS draft ON tasks", "CREATE POLICY draft ON tasks FOR INSERT TO "+r.Guardian+" WITH CHECK (true)",
-		"DROP POLICY IF EXISTS sign ON tasks", "CREATE POLICY sign ON tasks FOR UPDATE TO "+r.Guardian+" USING (true)",
-		"DROP POLICY IF EXISTS execute ON tasks", "CREATE POLICY execute ON tasks FOR UPDATE TO "+r.Effects+" USING (state = 'signed') WITH CHECK (state = 'executed')",
+		"REVOKE ALL ON FUNCTION prune_bodies, drop_packets, set_aside, move_hold, entry_follows FROM PUBLIC, "+all,
+		"GRANT EXECUTE ON FUNCTION prune_bodies, drop_packets, set_aside TO "+r.Engine,
+		"GRANT EXECUTE ON FUNCTION move_hold TO "+r.Guardian+", "+r.Effects,
+		"GRANT EXECUTE ON FUNCTION entry_follows TO "+strings.Join([]string{r.Engine, r.Guardian, r.Effects, r.Applier, r.Publisher}, ", "),
 	)
-	for _, q := range statements {
+	for _, q := range append(statements, policies(r)...) {
 		if _, err := t.ExecContext(ctx, q); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// policies are the statements that make those of rows.
+func policies(r Roles) (out []string) {
+	on := func(table string, policies ...string) {
+		out = append(out, "ALTER TABLE "+table+" ENABLE ROW LEVEL SECURITY")
+		for _, p := range append(policies, "read FOR SELECT USING (true)") {
+			name, rule, _ := strings.Cut(p, " ")
+			out = append(out, "DROP POLICY IF EXISTS "+name+" ON "+table, "CREATE POLICY "+name+" ON "+table+" "+rule)
+		}
+	}
+	states := func(name, role string, of []domain) string {
+		return name + " FOR INSERT TO " + role + " WITH CHECK ((" + within(of) + ") AND entry_follows(hash, chain, n, key, kind, bytes))"
+	}
+	on("entries", states("engine", r.Engine, domains.engine), states("guardian", r.Guardian, domains.guardian), states("effects", r.Effects, domains.effects),
+		states("applier", r.Applier, domains.applier), states("publisher", r.Publisher, domains.publisher))
+	// What has its place in the tree gets no other.
+	on("pending", "place FOR DELETE TO "+r.Engine+" USING (true)",
+		"add FOR INSERT WITH CHECK (NOT EXISTS (SELECT FROM log_index i WHERE i.serial = pending.serial))")
+	// Effects ends tasks, and makes none of them another.
+	on("tasks", "draft FOR INSERT TO "+r.Guardian+" WITH CHECK (true)", "sign FOR UPDATE TO "+r.Guardian+" USING (true)",
+		"execute FOR UPDATE TO "+r.Effects+" USING (state = 'signed') WITH CHECK (state = 'executed')")
+	// The guardian permits calls, and says of those that nobody else can end that nobody knows;
+	// what they were, and what they have answered, effects says. Pruning takes that.
+	on("invocations", "permit FOR INSERT TO "+r.Guardian+" WITH CHECK (state = 'permitted' AND unused AND attempt = 0 AND output IS NULL AND output_digest = '')",
+		"again FOR UPDATE TO "+r.Guardian+" USING (state <> 'settled') WITH CHECK (state IN ('permitted', 'calling', 'unknown') AND output IS NULL AND output_digest = '')",
+		"call FOR UPDATE TO "+r.Effects+" USING (true)",
+		"prune FOR UPDATE TO "+r.Engine+" USING (true) WITH CHECK (output IS NULL)")
+	return out
+}
+
+// within is the condition that an entry is in one of the domains.
+func within(of []domain) string {
+	out := make([]string, len(of))
+	for i, p := range of {
+		chain := "chain = '" + p.chain + "'"
+		if strings.HasSuffix(p.chain, "/") {
+			chain = "starts_with(chain, '" + p.chain + "')"
+		}
+		out[i] = chain + " AND kind IN (" + quoted(p.kinds) + ")"
+	}
+	return strings.Join(out, " OR ")
 }
 
 // quoted is a list of kinds as SQL has it.

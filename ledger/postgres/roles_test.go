@@ -105,9 +105,10 @@ func TestRoles(t *testing.T) {
 	for range 2 {
 		require.NoError(t, postgres.Grant(ctx, o, roles))
 	}
-	require.ErrorIs(t, postgres.Grant(ctx, o, postgres.Roles{Engine: "a; DROP TABLE entries", Guardian: "b", Reader: "c", Tools: "d", Effects: "e"}), ledger.ErrInvalid)
+	require.ErrorIs(t, postgres.Grant(ctx, o, postgres.Roles{Engine: "a; DROP TABLE entries", Guardian: "b", Reader: "c", Tools: "d", Effects: "e", Applier: "f", Publisher: "g"}), ledger.ErrInvalid)
 	require.ErrorIs(t, postgres.Grant(ctx, o, postgres.Roles{Engine: "a", Guardian: "a", Reader: "c", Tools: "d"}), ledger.ErrInvalid)
 	engine, guardian, effects, reader := as(t, o, roles.Engine), as(t, o, roles.Guardian), as(t, o, roles.Effects), as(t, o, roles.Reader)
+	applier, publisher := as(t, o, roles.Applier), as(t, o, roles.Publisher)
 	far := ledger.At(time.Unix(1<<33, 0))
 	cents, err := ledger.Minor(100, "USD")
 	require.NoError(t, err)
@@ -119,7 +120,7 @@ func TestRoles(t *testing.T) {
 	ask.Agent, ask.Cost, ask.Approvals = "a", &cents, []string{"a"}
 	other := ledgertest.Ask("j", "another")
 	no := func(_ any, err error) error { return err }
-	const byEngine, byGuardian, byEffects = 1, 2, 4
+	const byEngine, byGuardian, byEffects, byApplier, byPublisher = 1, 2, 4, 8, 16
 	type step struct {
 		name string
 		do   func(s ledger.Store) error
@@ -138,23 +139,31 @@ func TestRoles(t *testing.T) {
 		{"claim", func(s ledger.Store) error { return no(s.Claim(ctx, "i", "i/1", "t", time.Minute)) }, byEffects},
 		{"lose", func(s ledger.Store) error {
 			return no(s.Settle(ctx, "i", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown}}))
-		}, byGuardian | byEffects},
+		}, byEffects},
 		{"settle", func(s ledger.Store) error {
 			return no(s.Settle(ctx, "i", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Settled}, Output: []byte("x")}))
-		}, byGuardian | byEffects},
+		}, byEffects},
 		{"authorize another", func(s ledger.Store) error {
 			return no(s.Authorize(ctx, run, other, ledgertest.Rule(ledger.Approve)))
 		}, byGuardian},
 		{"claim it", func(s ledger.Store) error { return no(s.Claim(ctx, "j", "j/1", "t", -time.Hour)) }, byEffects},
 		{"tool", func(s ledger.Store) error {
 			return s.RegisterTool(ctx, ledger.Tool{ToolID: "t", Schema: json.RawMessage(`{}`), Status: "block"})
-		}, byEngine},
+		}, byApplier},
+		{"trust", func(s ledger.Store) error { return s.TrustTool(ctx, "t", "block") }, byApplier},
+		{"agent", func(s ledger.Store) error { return s.AddAgent(ctx, ledger.Agent{AgentID: "a"}) }, byApplier},
+		{"signer", func(s ledger.Store) error { return s.EnrollSigner(ctx, ledger.Signer{ID: "s"}) }, byApplier},
+		{"revoke", func(s ledger.Store) error { return s.RevokeSigner(ctx, "s") }, byApplier},
+		{"plan", func(s ledger.Store) error {
+			return no(s.PublishPlan(ctx, ledger.Plan{Name: "p", Version: "1", Digest: ledger.BodyDigest(nil)}))
+		}, byPublisher},
+		{"blob", func(s ledger.Store) error { return no(s.PutBlob(ctx, []byte("x"))) }, byEngine | byGuardian | byEffects | byPublisher},
 		{"sealed", func(s ledger.Store) error {
-			return no(s.Append(ctx, ledger.Draft{Chain: "snapshots/c", Key: "k", Kind: ledger.SnapshotTaken, Subject: "erika", Data: json.RawMessage(`{}`)}))
+			return no(s.Append(ctx, ledger.Draft{Chain: "snapshots/c", Key: "snapshot.taken/k", Kind: ledger.SnapshotTaken, Subject: "erika", Data: json.RawMessage(`{}`)}))
 		}, byEngine | byGuardian},
-		{"authority", func(s ledger.Store) error { return s.StateAuthority(ctx, json.RawMessage(`{}`), "") }, byEngine},
+		{"authority", func(s ledger.Store) error { return s.StateAuthority(ctx, json.RawMessage(`{}`), "") }, byApplier},
 	}
-	for _, kind := range []ledger.Kind{ledger.DecisionMade, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.HoldOpened, ledger.BudgetSet, ledger.TaskSigned} {
+	for _, kind := range []ledger.Kind{ledger.DecisionMade, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.TaskSigned} {
 		steps = append(steps, step{"append " + string(kind), func(s ledger.Store) error {
 			chain := ledger.RunChain("forged", "r")
 			if kind.Class() == ledger.Financial || kind == ledger.BudgetSet {
@@ -170,11 +179,12 @@ func TestRoles(t *testing.T) {
 		require.NotErrorIs(t, err, ledger.ErrUnavailable, name)
 	}
 	for _, step := range steps {
+		require.ErrorIs(t, step.do(reader), ledger.ErrDenied, step.name)
 		denied("reader: "+step.name, step.do(reader))
 		for name, x := range map[string]struct {
 			s  ledger.Store
 			by int
-		}{"engine": {engine, byEngine}, "guardian": {guardian, byGuardian}, "effects": {effects, byEffects}} {
+		}{"engine": {engine, byEngine}, "guardian": {guardian, byGuardian}, "effects": {effects, byEffects}, "applier": {applier, byApplier}, "publisher": {publisher, byPublisher}} {
 			if step.by&x.by == 0 {
 				denied(name+": "+step.name, step.do(x.s))
 			}
@@ -184,8 +194,12 @@ func TestRoles(t *testing.T) {
 		switch {
 		case step.by&byEffects != 0:
 			by = effects
-		case step.by&byGuardian == 0:
+		case step.by&byEngine != 0:
 			by = engine
+		case step.by&byApplier != 0:
+			by = applier
+		case step.by&byPublisher != 0:
+			by = publisher
 		}
 		require.NoError(t, step.do(by), step.name)
 	}

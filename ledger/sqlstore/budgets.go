@@ -376,27 +376,39 @@ func (t *tx) move(ctx context.Context, h ledger.Hold, to ledger.TxStatus, kind l
 		posted = spent.Minor()
 		h.Posted = spent
 	}
-	currency := h.Amount.Currency()
-	if to != ledger.TxPending {
-		if err := t.charge(ctx, h.Amount, posted, h.Charges); err != nil {
-			return h, err
-		}
-		if _, err := t.exec(ctx, "UPDATE financial_ledger SET status = $2 WHERE tx_id = $1", h.ID, string(to)); err != nil {
-			return h, err
-		}
-	}
 	h.Status = to
 	h.Running = h.Running || kind == ledger.HoldRunning
-	var stored any
-	if spent != nil {
-		stored = posted
-	}
-	if _, err := t.exec(ctx, "UPDATE holds SET status = $2, running = $3, posted = $4 WHERE id = $1", h.ID, string(h.Status), h.Running, stored); err != nil {
+	if err := t.moved(ctx, h, posted); err != nil {
 		return h, err
 	}
-	_, err := t.state(ctx, ledger.Draft{Chain: ledger.BudgetChain(currency), Key: key(kind, h.ID), Kind: kind, Agent: h.Agent},
+	_, err := t.state(ctx, ledger.Draft{Chain: ledger.BudgetChain(h.Amount.Currency()), Key: key(kind, h.ID), Kind: kind, Agent: h.Agent},
 		ledger.HoldData{ID: h.ID, Posted: spent})
 	return h, err
+}
+
+// moved stores a hold that was pending, and what it takes from its budgets if it ends.
+func (t *tx) moved(ctx context.Context, h ledger.Hold, posted int64) error {
+	var spent any // NULL
+	if h.Posted != nil {
+		spent = posted
+	}
+	if t.d.Move != nil {
+		ok, err := t.d.Move(ctx, t.tx, h.ID, h.Status, h.Running, spent)
+		if err == nil && !ok {
+			err = fmt.Errorf("%w: the hold is not pending", ledger.ErrConflict)
+		}
+		return err
+	}
+	if h.Status != ledger.TxPending {
+		if err := t.charge(ctx, h.Amount, posted, h.Charges); err != nil {
+			return err
+		}
+		if _, err := t.exec(ctx, "UPDATE financial_ledger SET status = $2 WHERE tx_id = $1", h.ID, string(h.Status)); err != nil {
+			return err
+		}
+	}
+	_, err := t.exec(ctx, "UPDATE holds SET status = $2, running = $3, posted = $4 WHERE id = $1", h.ID, string(h.Status), h.Running, spent)
+	return err
 }
 
 // PostHold implements [ledger.Budgets].

@@ -85,6 +85,10 @@ type Dialect struct {
 	// Packets deletes the evidence packets behind bodies that are gone, or whose key
 	// is.
 	Packets func(ctx context.Context, t *sql.Tx) error
+	// Move, if not nil, marks a pending hold as running or ends it, with what it takes from
+	// its budgets, and reports whether the hold was such; posted is nil or what is spent,
+	// in minor units. Otherwise the store changes the tables itself.
+	Move func(ctx context.Context, t *sql.Tx, hold string, to ledger.TxStatus, running bool, posted any) (bool, error)
 	// Lead elects the sequencer.
 	Lead func(ctx context.Context, db *sql.DB) (release func(), err error)
 	// Erased, if not nil, removes from files what was deleted.
@@ -94,6 +98,8 @@ type Dialect struct {
 	// stored, and Unavailable an error that says nothing about the operation
 	// itself.
 	Busy, Taken, Invalid, Unavailable func(error) bool
+	// Denied, if not nil, reports that the user may not do what it has asked for.
+	Denied func(error) bool
 	// Stale reports an error that may be the connection's alone: what it found
 	// when it was opened, such as a read-only file, holds for its lifetime.
 	Stale func(error) bool
@@ -355,6 +361,8 @@ func (s *Store) explain(what string, err error) error {
 		return fmt.Errorf("%s: %w: %w", what, ledger.ErrConflict, err)
 	case s.d.Invalid(err):
 		return fmt.Errorf("%s: %w: %w", what, ledger.ErrInvalid, err)
+	case s.d.Denied != nil && s.d.Denied(err):
+		return fmt.Errorf("%s: %w: %w", what, ledger.ErrDenied, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

@@ -67,7 +67,7 @@ CREATE INDEX log_cosignatures_size ON log_cosignatures (size);
 -- Bodies are the one thing that can be taken out, but for those of the class
 -- permanent and of chains under legal hold.
 CREATE TABLE bodies (
-	digest TEXT PRIMARY KEY,
+	digest TEXT PRIMARY KEY CHECK (digest = 'sha256:' || encode(sha256(bytes), 'hex')),
 	chain  TEXT NOT NULL,
 	class  TEXT NOT NULL,
 	at     BIGINT NOT NULL, -- milliseconds since 1970
@@ -89,6 +89,14 @@ CREATE TABLE subject_keys (
 );
 CREATE TABLE legal_holds (
 	chain TEXT PRIMARY KEY
+);
+-- What was pruned, with the entry that states it: neither is committed without the other.
+CREATE TABLE prunings (
+	id     BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	class  TEXT NOT NULL,
+	before BIGINT NOT NULL, -- milliseconds since 1970
+	count  BIGINT NOT NULL,
+	entry  BIGINT UNIQUE REFERENCES entries
 );
 
 CREATE TABLE blobs (
@@ -433,19 +441,52 @@ END $$;
 -- Pruning is by class and age alone: whoever may call this, and may delete
 -- nothing, cannot choose what goes. What is kept, the trigger on bodies keeps.
 -- +goose StatementBegin
-CREATE FUNCTION prune_bodies(what TEXT, before BIGINT) RETURNS BIGINT LANGUAGE plpgsql SECURITY DEFINER AS $$
+CREATE FUNCTION prune_bodies(what TEXT, earlier BIGINT) RETURNS BIGINT LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE gone BIGINT;
 BEGIN
 	WITH g AS (
-		DELETE FROM bodies b WHERE b.class = what AND b.at < before AND b.chain NOT IN (SELECT h.chain FROM legal_holds h) RETURNING b.digest, b.chain
+		DELETE FROM bodies b WHERE b.class = what AND b.at < earlier AND b.chain NOT IN (SELECT h.chain FROM legal_holds h) RETURNING b.digest, b.chain
 	), early AS (
 		INSERT INTO pruned_early (digest) SELECT g.digest FROM g WHERE g.chain IN (SELECT e.chain FROM pending p JOIN entries e ON e.serial = p.serial)
 		ON CONFLICT DO NOTHING
 	) SELECT count(*) INTO gone FROM g;
+	IF gone > 0 THEN
+		INSERT INTO prunings (class, before, count) VALUES (what, earlier, gone);
+	END IF;
 	RETURN gone;
 END $$;
 -- +goose StatementEnd
 REVOKE EXECUTE ON FUNCTION prune_bodies FROM PUBLIC;
+-- What was pruned is stated in the same transaction, after it.
+-- +goose StatementBegin
+CREATE FUNCTION pruning_stated() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE of BIGINT;
+BEGIN
+	SELECT e.serial INTO of FROM entries e
+		JOIN bodies b ON b.digest = convert_from(e.bytes, 'UTF8')::json ->> 'body'
+		CROSS JOIN LATERAL json_to_record(convert_from(b.bytes, 'UTF8')::json -> 'data') AS d (class TEXT, before TIMESTAMPTZ, count BIGINT)
+		WHERE e.chain = 'ledger' AND e.kind = 'body.pruned' AND NOT EXISTS (SELECT FROM prunings p WHERE p.entry = e.serial)
+			AND d.class = NEW.class AND floor(extract(epoch FROM d.before) * 1000) = NEW.before AND d.count = NEW.count
+		ORDER BY e.n DESC LIMIT 1;
+	IF of IS NULL THEN
+		RAISE EXCEPTION 'what is pruned of the ledger is stated' USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	UPDATE prunings SET entry = of WHERE id = NEW.id;
+	RETURN NULL;
+END $$;
+-- +goose StatementEnd
+CREATE CONSTRAINT TRIGGER stated AFTER INSERT ON prunings DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pruning_stated();
+-- +goose StatementBegin
+CREATE FUNCTION stated_pruning() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM prunings WHERE entry = NEW.serial) THEN
+		RAISE EXCEPTION 'nothing of the ledger was pruned as entry % states', NEW.key USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	RETURN NULL;
+END $$;
+-- +goose StatementEnd
+CREATE CONSTRAINT TRIGGER pruned AFTER INSERT ON entries DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.kind = 'body.pruned')
+	EXECUTE FUNCTION stated_pruning();
 
 -- What the sequencer takes for no entry gives way. A row that has its place stays.
 -- +goose StatementBegin
@@ -482,14 +523,120 @@ END $$;
 -- +goose StatementEnd
 REVOKE EXECUTE ON FUNCTION drop_packets FROM PUBLIC;
 
+-- Whether a new entry is what its bytes say, now, and the next of its chain. Each role has a
+-- policy that asks for it.
+-- +goose StatementBegin
+CREATE FUNCTION entry_follows(its_hash BYTEA, its_chain TEXT, its_n BIGINT, its_key TEXT, its_kind TEXT, its_bytes BYTEA) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
+DECLARE said RECORD; last BYTEA;
+BEGIN
+	SELECT * INTO said FROM json_to_record(convert_from(its_bytes, 'UTF8')::json) AS e (chain TEXT, n BIGINT, key TEXT, kind TEXT, prev TEXT, at TIMESTAMPTZ);
+	IF (said.chain, said.n, said.key, said.kind) IS DISTINCT FROM (its_chain, its_n, its_key, its_kind)
+			OR its_hash <> sha256('\x00'::bytea || its_bytes)
+			-- No kind takes the key of another. Outcomes of nodes have one for all three kinds.
+			OR NOT (its_key = its_kind OR starts_with(its_key, its_kind || '/') OR starts_with(its_kind, 'node.') AND starts_with(its_key, 'node/'))
+			-- A run begins once, and with nothing else.
+			OR (its_kind = 'run.opened') <> (its_n = 0 AND starts_with(its_chain, 'run/'))
+			-- Clocks may be set by that much in the middle of a transaction.
+			OR NOT coalesce(said.at BETWEEN transaction_timestamp() - interval '1 minute' AND clock_timestamp() + interval '1 minute', false) THEN
+		RETURN false;
+	END IF;
+	IF its_n = 0 THEN
+		RETURN coalesce(said.prev = '', false);
+	END IF;
+	SELECT e.hash INTO last FROM entries e WHERE e.chain = its_chain AND e.n = its_n - 1;
+	RETURN coalesce(said.prev = encode(last, 'hex'), false);
+END $$;
+-- +goose StatementEnd
+REVOKE EXECUTE ON FUNCTION entry_follows FROM PUBLIC;
+
+-- Notices to the sequencer are of entries.
+-- +goose StatementBegin
+CREATE FUNCTION notice_of_entry() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF EXISTS (SELECT FROM fresh f WHERE NOT EXISTS (SELECT FROM entries e WHERE e.serial = f.serial)) THEN
+		RAISE EXCEPTION 'table pending of the ledger takes entries only' USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	RETURN NULL;
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER of_entries AFTER INSERT ON pending REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION notice_of_entry();
+
+-- A run that has ended stays so.
+-- +goose StatementBegin
+CREATE FUNCTION keep_end() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	RAISE EXCEPTION 'the run % of the ledger has ended', NEW.workflow USING ERRCODE = 'integrity_constraint_violation';
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER ended BEFORE UPDATE ON runs FOR EACH ROW WHEN (OLD.state <> 'running' AND (NEW.state, NEW.closed_at) IS DISTINCT FROM (OLD.state, OLD.closed_at))
+	EXECUTE FUNCTION keep_end();
+
+-- The moves of an invocation, as package ledger has them: a call that has happened, or may
+-- have, is permitted again only if it may be repeated, and one that was settled never is.
+-- Which moves are whose, policies say.
+-- +goose StatementBegin
+CREATE FUNCTION keep_call() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE perhaps BOOLEAN := OLD.state IN ('calling', 'unknown'); moved BOOLEAN := NEW.state <> OLD.state; fits BOOLEAN;
+BEGIN
+	fits := CASE OLD.state
+			WHEN 'settled' THEN (NEW.state, NEW.unused, NEW.decision_id, NEW.action_digest, NEW.attempt, NEW.token)
+				= (OLD.state, OLD.unused, OLD.decision_id, OLD.action_digest, OLD.attempt, OLD.token)
+				-- Pruning and erasing take what it has answered.
+				AND (NEW.output IS NULL AND NEW.output_digest IN ('', OLD.output_digest) OR (NEW.output, NEW.output_digest) = (OLD.output, OLD.output_digest))
+			WHEN 'permitted' THEN NEW.state IN ('permitted', 'calling')
+			WHEN 'released' THEN NEW.state IN ('released', 'permitted')
+			WHEN 'calling' THEN NEW.state <> 'permitted'
+			WHEN 'unknown' THEN NEW.state <> 'permitted'
+			ELSE false END
+		-- A call begins with another attempt.
+		AND (NEW.attempt = OLD.attempt AND NOT (moved AND NEW.state = 'calling') OR NEW.attempt = OLD.attempt + 1 AND NEW.state = 'calling')
+		-- Another permit of what may have happened.
+		AND NOT (perhaps AND (NEW.decision_id <> OLD.decision_id OR NEW.unused AND NOT OLD.unused OR NEW.attempt <> OLD.attempt) AND NOT (OLD.repeatable AND NEW.repeatable))
+		AND NOT (perhaps AND NEW.repeatable AND NOT OLD.repeatable)
+		-- Whoever did not make the call waits until it is over.
+		AND NOT (moved AND OLD.state = 'calling' AND NEW.state = 'unknown' AND NEW.call_not_after = OLD.call_not_after
+			AND NEW.call_not_after > floor(extract(epoch FROM clock_timestamp()) * 1000));
+	IF coalesce(fits, false) THEN
+		RETURN NEW;
+	END IF;
+	RAISE EXCEPTION 'the invocation % of the ledger is %', OLD.id, OLD.state USING ERRCODE = 'integrity_constraint_violation';
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER moves BEFORE UPDATE ON invocations FOR EACH ROW EXECUTE FUNCTION keep_call();
+
+-- Marks a pending hold as running, or ends it, with what it takes from its budgets: whoever
+-- may call this, and change none of the tables, can end each hold once, and spend no more
+-- than it holds.
+-- +goose StatementBegin
+CREATE FUNCTION move_hold(hold TEXT, next TEXT, runs BOOLEAN, spent BIGINT) RETURNS BIGINT LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE h RECORD;
+BEGIN
+	SELECT * INTO h FROM holds WHERE id = hold AND status = 'pending' FOR UPDATE;
+	IF NOT FOUND OR next NOT IN ('pending', 'posted', 'voided', 'expired') OR (next = 'posted') <> (spent IS NOT NULL) OR spent < 0 OR spent > h.amount
+			OR h.running AND NOT runs THEN
+		RETURN 0;
+	END IF;
+	UPDATE holds SET status = next, running = runs, posted = spent WHERE id = hold;
+	IF next <> 'pending' THEN
+		UPDATE budget_use u SET pending = u.pending - h.amount, posted = u.posted + coalesce(spent, 0)
+			FROM json_to_recordset(h.charges::json) AS c (agent TEXT, period TEXT)
+			WHERE u.agent = c.agent AND u.period = coalesce(c.period, '') AND u.currency = h.currency;
+		UPDATE financial_ledger SET status = next WHERE tx_id = hold;
+	END IF;
+	RETURN 1;
+END $$;
+-- +goose StatementEnd
+REVOKE EXECUTE ON FUNCTION move_hold FROM PUBLIC;
+
 -- Temporary tables are found first unless they are named last: a role that may
 -- make one could show these functions legal holds, or tiles, of its own.
 -- +goose StatementBegin
 DO $$
 DECLARE f TEXT;
 BEGIN
-	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_entry()', 'keep_tile()', 'fit_checkpoint()', 'fit_places()', 'set_aside(BIGINT[], TEXT[])',
-			'prune_bodies(TEXT, BIGINT)', 'drop_packets()'] LOOP
+	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_tile()', 'keep_entry()', 'fit_checkpoint()', 'fit_places()', 'set_aside(BIGINT[], TEXT[])',
+			'prune_bodies(TEXT, BIGINT)', 'drop_packets()', 'pruning_stated()', 'stated_pruning()',
+			'entry_follows(BYTEA, TEXT, BIGINT, TEXT, TEXT, BYTEA)', 'notice_of_entry()', 'move_hold(TEXT, TEXT, BOOLEAN, BIGINT)'] LOOP
 		EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', f, current_schema());
 	END LOOP;
 END $$;
