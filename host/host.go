@@ -422,7 +422,7 @@ func dial(ctx context.Context, o client.Options, blobs blob.Store, sealing paylo
 		o.ConnectionOptions.GrpcCompression = new(client.GrpcCompressionNone)
 	}
 	if logger != nil {
-		o.Logger = log.NewStructuredLogger(slog.New(raised{logger.Handler()}))
+		o.Logger = log.NewStructuredLogger(slog.New(library{logger.Handler()}))
 	}
 	c, err := client.DialContext(ctx, o)
 	if err != nil {

@@ -144,7 +144,7 @@ func read[T any](t *teller, answered workflow.Future, right func(*T) bool) (answ
 	if said.refused(t.root) {
 		return answer, true, &said
 	}
-	workflow.GetLogger(t.ctx).Warn("the end of the run was not written", "kind", said.Kind, "error", said.Message)
+	workflow.GetLogger(t.ctx).Warn("the end of the run was not written", "kind", said.Kind)
 	t.waits(said.Message)
 	return answer, false, nil
 }

@@ -168,7 +168,7 @@ func (r *run) stuck() bool {
 // fails ends the run with a failure. A run that is unwinding has its first cause.
 func (r *run) fails(f contract.Failure) {
 	if r.phase != forward {
-		workflow.GetLogger(r.ctx).Warn("a run that is ending has failed again", "kind", f.Kind, "error", f.Message)
+		workflow.GetLogger(r.ctx).Warn("a run that is ending has failed again", "node", f.Node, "kind", f.Kind)
 		return
 	}
 	r.ends(contract.RunFailed, f)

@@ -132,7 +132,7 @@ func (r *run) landUndo(w *wait) {
 		} else {
 			r.returned(w)
 		}
-		workflow.GetLogger(r.ctx).Warn("an effect cannot be undone", "node", r.plan.Nodes[w.node].ID, "kind", f.Kind, "error", f.Message)
+		workflow.GetLogger(r.ctx).Warn("an effect cannot be undone", "node", r.plan.Nodes[w.node].ID, "kind", f.Kind)
 		r.undo.Unanswered()
 		r.forgetUndone()
 		return
