@@ -10,6 +10,7 @@ import (
 
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/store"
 )
 
 // auditPrune applies the configured retention policy now. The worker that sequences
@@ -26,14 +27,17 @@ func (p *Program) auditPrune(ctx context.Context, reason string) error {
 	if len(policy) == 0 {
 		return misuse("no retention period is configured").withHint("Set ledger.retention, such as {operational: 90d, evidence: 7y, financial: 10y}.")
 	}
-	store, err := p.openLedger(ctx)
+	at, err := p.openLedger(ctx)
 	if err != nil {
 		return err
 	}
 	if reason == "" {
 		reason = "ledger.retention"
 	}
-	pruned, err := store.Retain(ctx, policy, reason)
+	pruned, err := at.Retain(ctx, policy, reason)
+	if errors.Is(err, ledger.ErrDenied) {
+		return denied(err, "to prune", store.Roles.Engine)
+	}
 	if err != nil {
 		return storeError(err)
 	}
@@ -73,7 +77,7 @@ func (p *Program) auditHold(ctx context.Context, what, reason string, place bool
 		err = store.LiftLegalHold(ctx, chain, reason)
 	}
 	if err != nil {
-		return storeError(err)
+		return owned(err)
 	}
 	if p.json() {
 		return p.document(map[string]string{"chain": chain, "legal_hold": done})
@@ -121,7 +125,7 @@ func (p *Program) auditErase(ctx context.Context, subject, reason string) error 
 		return err
 	}
 	if err := erase(ctx, store, subject, reason); err != nil {
-		return storeError(err)
+		return owned(err)
 	}
 	if p.json() {
 		return p.document(map[string]bool{"erased": true})

@@ -106,7 +106,25 @@ func storeError(err error) error {
 	case errors.Is(err, ledger.ErrUnavailable):
 		return unanswered("%s", err).withHint("Check that the store is there, and lets this user in: store.url or store.path, and store.dir.")
 	}
-	return unanswered("%s", err)
+	return denied(err, "to read the ledger", store.Roles.Reader)
+}
+
+// denied is the failure of an operation of the store that has no name of its own. If the
+// database refuses the user, it says which role the user needs to do what.
+func denied(err error, what, role string) error {
+	f := unanswered("%s", err)
+	if errors.Is(err, ledger.ErrDenied) {
+		return f.withHint("The database's user (store.url) must be a member of %s %s.", role, what)
+	}
+	return f
+}
+
+// owned is like storeError for what only the owner of the tables does.
+func owned(err error) error {
+	if errors.Is(err, ledger.ErrDenied) {
+		return unanswered("%s", err).withHint("Only the owner of the ledger's tables may do that: the user that runs chimera migrate.")
+	}
+	return storeError(err)
 }
 
 // migration is the JSON answer of migrate.

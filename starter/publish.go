@@ -12,6 +12,7 @@ import (
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
 )
 
@@ -87,7 +88,7 @@ func (p *Program) publish(ctx context.Context, place *place, src compiler.Source
 	if err != nil {
 		return ledger.Plan{}, err
 	}
-	store, err := place.ledger(ctx, p)
+	at, err := place.ledger(ctx, p)
 	if err != nil {
 		return ledger.Plan{}, err
 	}
@@ -100,10 +101,10 @@ func (p *Program) publish(ctx context.Context, place *place, src compiler.Source
 	var key *trust.Key
 	if root.bootstrap == nil {
 		p.say("%s@%s is published unsigned: no root of trust is configured (trust.bootstrap)", compiled.Name, compiled.Version)
-	} else if key, err = root.author(bounded, p, place, store, author); err != nil {
+	} else if key, err = root.author(bounded, p, place, at, author); err != nil {
 		return ledger.Plan{}, err
 	}
-	over := authority.Authority{Bootstrap: root.bootstrap, Ledger: store}
+	over := authority.Authority{Bootstrap: root.bootstrap, Ledger: at}
 	published, err := over.Publish(bounded, authority.Plan{
 		Source: src.Text, Digest: digest, Name: compiled.Name, Version: compiled.Version, Agent: compiled.Agent, Author: author,
 	}, key)
@@ -111,6 +112,8 @@ func (p *Program) publish(ctx context.Context, place *place, src compiler.Source
 	switch {
 	case errors.As(err, &exists):
 		return ledger.Plan{}, negative("%s", exists).withHint("Published plans cannot change. Raise the version of the plan.")
+	case errors.Is(err, ledger.ErrDenied):
+		return ledger.Plan{}, denied(err, "to publish plans", store.Roles.Publisher)
 	case err != nil:
 		return ledger.Plan{}, untrusted(err)
 	}

@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"chimera.ai/engine/authority"
 	"chimera.ai/engine/internal/wholefile"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
 )
 
@@ -75,8 +78,8 @@ func (p *Program) authority(ctx context.Context) (*authority.Authority, *trustRo
 	if root.bootstrap == nil {
 		return nil, nil, unanswered("no root of trust is configured").withHint("Set trust.bootstrap and trust.pin; %s makes a bootstrap.", p.command("trust", "init"))
 	}
-	store, err := at.ledger(ctx, p)
-	return &authority.Authority{Bootstrap: root.bootstrap, Ledger: store}, root, err
+	opened, err := at.ledger(ctx, p)
+	return &authority.Authority{Bootstrap: root.bootstrap, Ledger: opened}, root, err
 }
 
 // propose makes the next statement of the admins, signed with the keys that refs
@@ -114,7 +117,7 @@ func (p *Program) propose(ctx context.Context, acts trust.Acts, refs []string, o
 			withHint("Write the statement to a file with --out FILE; others sign it with %s.", p.command("trust", "sign", "FILE", "--key", "KEY"))
 	case out == "":
 		if _, err := over.Apply(bounded, proposed.Envelope); err != nil {
-			return untrusted(err)
+			return unapplied(err)
 		}
 		return p.answer(stated(proposed, ""))
 	}
@@ -124,6 +127,14 @@ func (p *Program) propose(ctx context.Context, acts trust.Acts, refs []string, o
 		return misuse("%s", err)
 	}
 	return p.answer(stated(proposed, out))
+}
+
+// unapplied is the failure of a statement that was to be applied.
+func unapplied(err error) error {
+	if errors.Is(err, ledger.ErrDenied) {
+		return denied(err, "to apply statements", store.Roles.Applier)
+	}
+	return untrusted(err)
 }
 
 // stated returns the answer about a statement, which waits in a file or, without one,

@@ -275,7 +275,7 @@ func (p *Program) trustApply(ctx context.Context, file string) error {
 	defer cancel()
 	applied, err := over.Apply(bounded, raw)
 	if err != nil {
-		return untrusted(err)
+		return unapplied(err)
 	}
 	return p.answer(stated(applied, ""))
 }

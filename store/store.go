@@ -203,6 +203,9 @@ func NewSubjectKeys(o Options) error {
 	return nil
 }
 
+// Roles are the names of the database roles that [Grant] makes.
+var Roles = postgres.DefaultRoles
+
 // Grant makes the database roles of the parts of a deployment, and gives them
 // their rights on what [Migrate] has made; see [postgres.Roles].
 func Grant(ctx context.Context, o Options) error {
@@ -212,7 +215,7 @@ func Grant(ctx context.Context, o Options) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	return postgres.Grant(ctx, postgres.Options{URL: o.URL}, postgres.DefaultRoles)
+	return postgres.Grant(ctx, postgres.Options{URL: o.URL}, Roles)
 }
 
 // ErrOptions reports options that do not name a store.
