@@ -127,11 +127,12 @@ func produce(t *testing.T, database string, begin ...host.Role) *production {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, opened.Close()) })
 	p.ledger = opened.Ledger
-	p.Begin(t, p.ledger)
-	p.Rely(t, p.ledger, operations, bundle)
+	applier, publisher := p.As(t, p.Applier), p.As(t, p.Publisher)
+	p.Begin(t, applier)
+	p.Rely(t, applier, operations, bundle)
 	limit, err := ledger.ParseMoney("41.00", "USD")
 	require.NoError(t, err)
-	p.State(t, p.ledger, &trust.SetBudget{Agent: "tester", Currency: "USD", Every: ledger.Forever, Limit: limit})
+	p.State(t, applier, &trust.SetBudget{Agent: "tester", Currency: "USD", Every: ledger.Forever, Limit: limit})
 	for role := range p.Users {
 		write(string(role)+"/chimera.yaml", fmt.Sprintf(guarded, server.Address, p.Root.Digest(), p.lines))
 		write(string(role)+"/payload.key", p.Keys[role])
@@ -146,9 +147,9 @@ func produce(t *testing.T, database string, begin ...host.Role) *production {
 	p.c, err = host.Dial(t.Context(), client.Options{HostPort: server.Address}, opened.Blobs, payload.Sealing{Keys: keys}, nil)
 	require.NoError(t, err)
 	t.Cleanup(p.c.Close)
-	p.Publish(t, p.ledger, guardedPlan, operations, bundle)
-	p.Publish(t, p.ledger, directPlan, operations, bundle)
-	p.Publish(t, p.ledger, asksPlan, operations, bundle)
+	p.Publish(t, publisher, guardedPlan, operations, bundle)
+	p.Publish(t, publisher, directPlan, operations, bundle)
+	p.Publish(t, publisher, asksPlan, operations, bundle)
 	for _, role := range begin {
 		p.spawn(t, role)
 	}

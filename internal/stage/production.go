@@ -14,7 +14,6 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/ledger"
-	"chimera.ai/engine/ledger/postgres"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/policy"
 	"chimera.ai/engine/store"
@@ -27,9 +26,11 @@ type Production struct {
 	*Deployment
 	// Store is the ledger as the owner of its tables sees it.
 	Store store.Options
-	// Users are the connection strings of the roles, and Keys their payload keys.
-	Users map[host.Role]string
-	Keys  map[host.Role]string
+	// Users are the connection strings of the roles, and Keys their payload keys. Applier and
+	// Publisher are those of whoever applies statements and publishes plans.
+	Users              map[host.Role]string
+	Keys               map[host.Role]string
+	Applier, Publisher string
 }
 
 // Produce makes a deployment in the database of a connection string.
@@ -68,17 +69,20 @@ func Produce(t testing.TB, database string) *Production {
 	conn, err := pgx.Connect(t.Context(), database)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close(t.Context())) }()
-	for role, group := range map[host.Role]string{
-		host.RoleEngine: postgres.DefaultRoles.Engine, host.RoleTools: postgres.DefaultRoles.Tools,
-		host.RoleGuardian: postgres.DefaultRoles.Guardian, host.RoleEffects: postgres.DefaultRoles.Effects,
-	} {
-		user := group + "_" + strings.ToLower(rand.Text()[:8])
-		_, err := conn.Exec(t.Context(), "CREATE ROLE "+user+" LOGIN IN ROLE "+group)
+	user := func(group string) string {
+		name := group + "_" + strings.ToLower(rand.Text()[:8])
+		_, err := conn.Exec(t.Context(), "CREATE ROLE "+name+" LOGIN IN ROLE "+group)
 		require.NoError(t, err)
 		u, err := url.Parse(database)
 		require.NoError(t, err)
-		u.User = url.User(user)
-		p.Users[role] = u.String()
+		u.User = url.User(name)
+		return u.String()
+	}
+	p.Applier, p.Publisher = user(store.Roles.Applier), user(store.Roles.Publisher)
+	for role, group := range map[host.Role]string{
+		host.RoleEngine: store.Roles.Engine, host.RoleTools: store.Roles.Tools, host.RoleGuardian: store.Roles.Guardian, host.RoleEffects: store.Roles.Effects,
+	} {
+		p.Users[role] = user(group)
 		p.Keys[role] = whole
 		if role != host.RoleEngine {
 			p.Keys[role], err = payload.RoleKey(whole, string(role))
@@ -86,6 +90,17 @@ func Produce(t testing.TB, database string) *Production {
 		}
 	}
 	return p
+}
+
+// As opens the ledger as a user.
+func (p *Production) As(t testing.TB, user string) ledger.Store {
+	t.Helper()
+	o := p.Store
+	o.URL, o.Key, o.Origin = user, "", p.Root.Log.Origin
+	opened, err := store.Open(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, opened.Close()) })
+	return opened.Ledger
 }
 
 // Rely states the policy, and what the catalog says of its operations.
