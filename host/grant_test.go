@@ -32,7 +32,7 @@ func TestStartGrants(t *testing.T) {
 			o := all[name](t)
 			d := deploy(t, &o)
 			h := stage.Host(t, host.Options{Store: o, Trust: d.bootstrap})
-			store := h.Store().Ledger
+			store := people(t, h, o)
 			d.state(t, store, d.publisher(), &trust.AddAgent{AgentID: "tester", Owner: "Ada", Keys: []string{d.starts.Public()}})
 			row := d.row(t, store, versioned("1"), nil)
 			_, err := store.PublishPlan(t.Context(), row)

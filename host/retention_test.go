@@ -22,6 +22,18 @@ func owner(o store.Options) store.Options {
 	return o
 }
 
+// people is the ledger of a host as those have it who apply statements and publish plans.
+func people(t *testing.T, h *host.Host, o store.Options) ledger.Store {
+	t.Helper()
+	if o.Driver != store.Postgres {
+		return h.Store().Ledger
+	}
+	opened, err := store.Open(t.Context(), owner(o))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, opened.Close()) })
+	return opened.Ledger
+}
+
 // TestRetention: the host that leads prunes what is older than the policy keeps
 // it, but for what is under legal hold, and what is left still verifies.
 func TestRetention(t *testing.T) {

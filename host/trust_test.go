@@ -119,7 +119,7 @@ func TestPublishedPlansAreSigned(t *testing.T) {
 			o := all[name](t)
 			d := deploy(t, &o)
 			h := stage.Host(t, host.Options{Store: o, Trust: d.bootstrap})
-			store := h.Store().Ledger
+			store := people(t, h, o)
 			publish := func(p ledger.Plan) {
 				_, err := store.PublishPlan(t.Context(), p)
 				require.NoError(t, err)
