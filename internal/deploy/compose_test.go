@@ -30,13 +30,15 @@ const root = "../.."
 
 // needed are the variables without which nothing may start.
 var needed = map[string]string{
-	"POSTGRES_PASSWORD":         "a-password-of-this-test",
-	"CHIMERA_ENGINE_PASSWORD":   "engine-of-this-test",
-	"CHIMERA_TOOLS_PASSWORD":    "tools-of-this-test",
-	"CHIMERA_GUARDIAN_PASSWORD": "guardian-of-this-test",
-	"CHIMERA_EFFECTS_PASSWORD":  "effects-of-this-test",
-	"CHIMERA_LOG":               "example.com/log",
-	"CHIMERA_CONFIG":            "/srv/chimera",
+	"POSTGRES_PASSWORD":          "a-password-of-this-test",
+	"CHIMERA_ENGINE_PASSWORD":    "engine-of-this-test",
+	"CHIMERA_TOOLS_PASSWORD":     "tools-of-this-test",
+	"CHIMERA_GUARDIAN_PASSWORD":  "guardian-of-this-test",
+	"CHIMERA_EFFECTS_PASSWORD":   "effects-of-this-test",
+	"CHIMERA_APPLIER_PASSWORD":   "applier-of-this-test",
+	"CHIMERA_PUBLISHER_PASSWORD": "publisher-of-this-test",
+	"CHIMERA_LOG":                "example.com/log",
+	"CHIMERA_CONFIG":             "/srv/chimera",
 }
 
 // roles are the workers, each a service.
@@ -177,6 +179,24 @@ func TestRolesAreApart(t *testing.T) {
 			require.True(t, v.Source == role || v.Target == "/etc/chimera" || v.Source == "subjects" && v.ReadOnly && role != "tools", "%s has %s", role, v.Source)
 		}
 		require.Equal(t, role != "tools", s.Environment["CHIMERA_LEDGER_SUBJECTS"] != nil)
+	}
+}
+
+// TestPeopleAreApart: whoever applies statements, and whoever publishes plans, has a user of the
+// database, on demand, and no key of a worker.
+func TestPeopleAreApart(t *testing.T) {
+	p, err := load(t, needed)
+	require.NoError(t, err)
+	p, err = p.WithProfiles([]string{"people"})
+	require.NoError(t, err)
+	for _, role := range []string{"applier", "publisher"} {
+		s := p.Services[role]
+		require.Equal(t, []string{"people"}, s.Profiles)
+		require.Contains(t, *s.Environment["CHIMERA_STORE_URL"], " user=chimera_"+role+"_user ")
+		require.Equal(t, needed["CHIMERA_"+strings.ToUpper(role)+"_PASSWORD"], *s.Environment["PGPASSWORD"])
+		require.True(t, s.ReadOnly)
+		require.Len(t, s.Volumes, 1)
+		require.Equal(t, "/etc/chimera", s.Volumes[0].Target)
 	}
 }
 
@@ -328,7 +348,10 @@ func TestVariablesAreDocumented(t *testing.T) {
 // unreachable server gives 3, and a worker waits for it. Each has its own user of the
 // database.
 func TestCommandsExist(t *testing.T) {
-	p := project(t)
+	p, err := load(t, needed)
+	require.NoError(t, err)
+	p, err = p.WithProfiles([]string{"effects", "people"})
+	require.NoError(t, err)
 	dir := t.TempDir()
 	cluster, err := pgtest.Start(t.Context(), dir)
 	require.NoError(t, err)
@@ -426,6 +449,16 @@ func TestCommandsExist(t *testing.T) {
 		wrong := command(role, append([]string{"chimera-worker", "-no-such-flag"}, w.Command...)...)
 		_ = wrong.Run()
 		require.Equal(t, 2, wrong.ProcessState.ExitCode(), "and a wrong flag is told apart")
+	}
+	const plan = `{apiVersion: chimera/v1, kind: Plan, name: idle, version: "1", agent: bot, input_schema: {type: object}, output_schema: {type: object},
+  nodes: [{id: a, template: engine/pass, mode: deter, effect_class: pure}], edges: [$input.$ -> a.$, a.$ -> $output.$]}`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "plan.yaml"), []byte(plan), 0o600))
+	for service, code := range map[string]int{"applier": 3, "publisher": 0} {
+		s := p.Services[service]
+		publish := command(service, append(slices.Clone(s.Entrypoint), "publish", "plan.yaml")...)
+		out, _ := publish.CombinedOutput()
+		require.Equal(t, code, publish.ProcessState.ExitCode(), "%s: %s", service, out)
+		require.Equal(t, code == 3, strings.Contains(string(out), "chimera_publisher"), "%s", out)
 	}
 	// The command line agrees with the image.
 	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
