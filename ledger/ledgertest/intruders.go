@@ -141,6 +141,26 @@ func Intruders(t *testing.T, fresh func(t testing.TB) *Database) {
 		})
 	}
 
+	// A writer looks at all that others have added behind the last entry with a place.
+	t.Run("behind another", func(t *testing.T) {
+		d, key := fresh(t), Key(t)
+		say := func(k string) error {
+			_, err := d.Store.Append(t.Context(), ledger.Draft{Chain: intruded, Key: k, Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"server":"s"}`)})
+			return err
+		}
+		require.NoError(t, say("first"))
+		Drain(t, d.Store, key)
+		d.body(t, properBody)
+		d.insert(t, forge(t, d, func(e *ledger.Entry) { e.Body = ledger.BodyDigest([]byte("nowhere")) }))
+		d.insert(t, forge(t, d, func(e *ledger.Entry) { e.Key = "behind" }))
+		require.ErrorIs(t, say("second"), ledger.ErrUnavailable)
+		Drain(t, d.Store, key)
+		require.NoError(t, say("second"))
+		aside, err := d.Store.Asides(t.Context(), 0, 10)
+		require.NoError(t, err)
+		require.Len(t, aside, 2)
+	})
+
 	// Whoever sets an entry aside is told of.
 	t.Run("a proper one is set aside", func(t *testing.T) {
 		d, key := fresh(t), Key(t)

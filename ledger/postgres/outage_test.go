@@ -57,7 +57,7 @@ func TestOutage(t *testing.T) {
 	// Both wait for locks that another transaction holds when the server ends.
 	conn, err := pgx.Connect(ctx, o.URL)
 	require.NoError(t, err)
-	_, err = conn.Exec(ctx, "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('c', 7)); SELECT pg_advisory_xact_lock(hashtextextended('budget/USD', 7))")
+	_, err = conn.Exec(ctx, "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('snapshots/c', 7)); SELECT pg_advisory_xact_lock(hashtextextended('budget/USD', 7))")
 	require.NoError(t, err)
 	ends := make(chan error, 2)
 	go func() { _, err := s.OpenHold(ctx, hold); ends <- err }()
@@ -157,7 +157,7 @@ func TestSettingsOfTheDatabase(t *testing.T) {
 func TestCallerGivesUp(t *testing.T) {
 	o, s := database(t)
 	conn := connect(t, o)
-	_, err := conn.Exec(t.Context(), "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('c', 7))")
+	_, err := conn.Exec(t.Context(), "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('snapshots/c', 7))")
 	require.NoError(t, err)
 	draft := ledger.Draft{Chain: "snapshots/c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

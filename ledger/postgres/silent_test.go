@@ -111,7 +111,7 @@ func TestConnectionsThatFellSilent(t *testing.T) {
 
 	// All connections are used at once, and are idle then.
 	const all = 16
-	_, err = conn.Exec(t.Context(), "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('c', 7))")
+	_, err = conn.Exec(t.Context(), "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('snapshots/c', 7))")
 	require.NoError(t, err)
 	var used sync.WaitGroup
 	for range all {
@@ -143,7 +143,7 @@ func TestATransactionThatFellSilent(t *testing.T) {
 	s, err := postgres.Open(t.Context(), postgres.Options{URL: address, Origin: ledgertest.Origin})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
-	_, err = conn.Exec(t.Context(), "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('c', 7))")
+	_, err = conn.Exec(t.Context(), "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('snapshots/c', 7))")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	given := make(chan error, 1)
