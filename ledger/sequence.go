@@ -38,15 +38,9 @@ type Sequencer struct {
 	// Begin, if set, is called whenever the sequencer becomes the leader, before it signs. Its
 	// errors [ErrCheckpoint] and [ErrProof] end Run.
 	Begin func(ctx context.Context) error
-	// Current, if set, is called whenever the leader has found that nothing waits, or has
-	// placed what did.
-	Current func()
 	// Found, if set, is called with what somebody has done to the log's tables: rows that were
 	// set aside, or that claim to be checkpoints.
 	Found func(error)
-	// Look is the pause between two looks for entries that neither have a place nor wait for
-	// one; 0 means a minute. One look in ten covers the whole log.
-	Look time.Duration
 
 	// told is up to which row that claims to be a checkpoint Found was called.
 	told int64
@@ -123,9 +117,6 @@ func (s *Sequencer) lead(ctx context.Context, idle time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if n < s.batch() && s.Current != nil {
-			s.Current()
-		}
 		switch {
 		case n == 0:
 			s.pause(ctx, idle)
@@ -170,6 +161,9 @@ func (s *Sequencer) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
+// lookPause is the pause between two looks for lost entries.
+const lookPause = time.Minute
+
 // lookEvery is how many looks for lost entries there are for one at the whole log: a
 // transaction may commit rows whose serials others have passed.
 const lookEvery = 10
@@ -190,11 +184,7 @@ func (s *Sequencer) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pause := s.Look
-	if pause <= 0 {
-		pause = time.Minute
-	}
-	s.looks, s.look = s.looks+1, time.Now().Add(pause)
+	s.looks, s.look = s.looks+1, time.Now().Add(lookPause)
 	if n > 0 && s.Found != nil {
 		s.Found(fmt.Errorf("%d entries had no place in the log, and did not wait for one: somebody has removed them from those that wait", n))
 	}
