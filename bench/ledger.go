@@ -194,7 +194,7 @@ func (b *bench) logPostgres(ctx context.Context, address string, key *ledger.Key
 	db.SetMaxIdleConns(logWriters)
 	for _, q := range []string{
 		"DROP TABLE IF EXISTS plain_entries, plain_bodies",
-		"CREATE TABLE plain_entries (LIKE entries INCLUDING ALL)", "CREATE TABLE plain_bodies (LIKE bodies INCLUDING ALL)",
+		"CREATE TABLE plain_entries (LIKE entries INCLUDING ALL)", "CREATE TABLE plain_bodies (LIKE bodies INCLUDING ALL EXCLUDING CONSTRAINTS)",
 	} {
 		if _, err := db.ExecContext(ctx, q); err != nil {
 			return err

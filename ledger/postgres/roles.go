@@ -187,6 +187,7 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 	}
 	all := strings.Join(r.all(), ", ")
 	readers := strings.Join([]string{r.Engine, r.Guardian, r.Effects, r.Reader, r.Applier, r.Publisher}, ", ")
+	writers := strings.Join([]string{r.Engine, r.Guardian, r.Effects, r.Applier, r.Publisher}, ", ")
 	for table, g := range grants {
 		statements = append(statements, "REVOKE ALL ON "+table+" FROM PUBLIC, "+all)
 		if table != keysTable {
@@ -210,7 +211,8 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 		"REVOKE ALL ON FUNCTION prune_bodies, drop_packets, set_aside, move_hold, entry_follows FROM PUBLIC, "+all,
 		"GRANT EXECUTE ON FUNCTION prune_bodies, drop_packets, set_aside TO "+r.Engine,
 		"GRANT EXECUTE ON FUNCTION move_hold TO "+r.Guardian+", "+r.Effects,
-		"GRANT EXECUTE ON FUNCTION entry_follows TO "+strings.Join([]string{r.Engine, r.Guardian, r.Effects, r.Applier, r.Publisher}, ", "),
+		"GRANT EXECUTE ON FUNCTION entry_follows TO "+writers,
+		"GRANT SELECT ON SEQUENCE entries_serial_seq TO "+writers,
 	)
 	for _, q := range append(statements, policies(r)...) {
 		if _, err := t.ExecContext(ctx, q); err != nil {
@@ -234,9 +236,9 @@ func policies(r Roles) (out []string) {
 	}
 	on("entries", states("engine", r.Engine, domains.engine), states("guardian", r.Guardian, domains.guardian), states("effects", r.Effects, domains.effects),
 		states("applier", r.Applier, domains.applier), states("publisher", r.Publisher, domains.publisher))
-	// What has its place in the tree gets no other.
+	// What has its place in the tree gets no other, and nobody takes the number of an entry to come.
 	on("pending", "place FOR DELETE TO "+r.Engine+" USING (true)",
-		"add FOR INSERT WITH CHECK (NOT EXISTS (SELECT FROM log_index i WHERE i.serial = pending.serial))")
+		"add FOR INSERT WITH CHECK (NOT EXISTS (SELECT FROM log_index i WHERE i.serial = pending.serial) AND serial <= (SELECT last_value FROM entries_serial_seq))")
 	// Effects ends tasks, and makes none of them another.
 	on("tasks", "draft FOR INSERT TO "+r.Guardian+" WITH CHECK (true)", "sign FOR UPDATE TO "+r.Guardian+" USING (true)",
 		"execute FOR UPDATE TO "+r.Effects+" USING (state = 'signed') WITH CHECK (state = 'executed')")

@@ -549,18 +549,6 @@ END $$;
 -- +goose StatementEnd
 REVOKE EXECUTE ON FUNCTION entry_follows FROM PUBLIC;
 
--- Notices to the sequencer are of entries.
--- +goose StatementBegin
-CREATE FUNCTION notice_of_entry() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-	IF EXISTS (SELECT FROM fresh f WHERE NOT EXISTS (SELECT FROM entries e WHERE e.serial = f.serial)) THEN
-		RAISE EXCEPTION 'table pending of the ledger takes entries only' USING ERRCODE = 'integrity_constraint_violation';
-	END IF;
-	RETURN NULL;
-END $$;
--- +goose StatementEnd
-CREATE TRIGGER of_entries AFTER INSERT ON pending REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION notice_of_entry();
-
 -- A run that has ended stays so.
 -- +goose StatementBegin
 CREATE FUNCTION keep_end() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -636,7 +624,7 @@ DECLARE f TEXT;
 BEGIN
 	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_tile()', 'keep_entry()', 'fit_checkpoint()', 'fit_places()', 'set_aside(BIGINT[], TEXT[])',
 			'prune_bodies(TEXT, BIGINT)', 'drop_packets()', 'pruning_stated()', 'stated_pruning()',
-			'entry_follows(BYTEA, TEXT, BIGINT, TEXT, TEXT, BYTEA)', 'notice_of_entry()', 'move_hold(TEXT, TEXT, BOOLEAN, BIGINT)'] LOOP
+			'entry_follows(BYTEA, TEXT, BIGINT, TEXT, TEXT, BYTEA)', 'move_hold(TEXT, TEXT, BOOLEAN, BIGINT)'] LOOP
 		EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', f, current_schema());
 	END LOOP;
 END $$;
