@@ -82,6 +82,25 @@ func TestEntriesFollow(t *testing.T) {
 	require.ErrorContains(t, do("INSERT INTO bodies (digest, chain, class, at, bytes) VALUES ('sha256:00', 'run/w/r', 'operational', 0, 'x')"), "check constraint")
 }
 
+// TestManyAtOnce: a role states many entries in one transaction.
+func TestManyAtOnce(t *testing.T) {
+	o, s := database(t)
+	require.NoError(t, postgres.Grant(t.Context(), o, postgres.DefaultRoles))
+	engine := as(t, o, postgres.DefaultRoles.Engine)
+	require.NoError(t, engine.OpenRun(t.Context(), ledger.Run{Workflow: "w", Root: "r", Origin: "r", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil)}))
+	var all []ledger.Outcome
+	for i := range 600 {
+		all = append(all, ledger.Outcome{Node: fmt.Sprint("n", i), Kind: ledger.NodeSucceeded})
+	}
+	require.NoError(t, engine.RecordOutcomes(t.Context(), "w", "r", all))
+	records, err := s.Chain(t.Context(), "run/w/r", 0, 1000)
+	require.NoError(t, err)
+	require.Len(t, records, 601)
+	pending, err := s.Pending(t.Context(), 1000)
+	require.NoError(t, err)
+	require.Len(t, pending, 601)
+}
+
 // TestPruningIsStated: what is pruned is stated, and what is stated was pruned.
 func TestPruningIsStated(t *testing.T) {
 	ctx := t.Context()

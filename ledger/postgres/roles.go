@@ -238,7 +238,7 @@ func policies(r Roles) (out []string) {
 		states("applier", r.Applier, domains.applier), states("publisher", r.Publisher, domains.publisher))
 	// What has its place in the tree gets no other, and nobody takes the number of an entry to come.
 	on("pending", "place FOR DELETE TO "+r.Engine+" USING (true)",
-		"add FOR INSERT WITH CHECK (NOT EXISTS (SELECT FROM log_index i WHERE i.serial = pending.serial) AND serial <= (SELECT last_value FROM entries_serial_seq))")
+		"add FOR INSERT WITH CHECK (NOT EXISTS (SELECT FROM log_index i WHERE i.serial = pending.serial) AND EXISTS (SELECT FROM entries_serial_seq s WHERE s.last_value >= pending.serial))")
 	// Effects ends tasks, and makes none of them another.
 	on("tasks", "draft FOR INSERT TO "+r.Guardian+" WITH CHECK (true)", "sign FOR UPDATE TO "+r.Guardian+" USING (true)",
 		"execute FOR UPDATE TO "+r.Effects+" USING (state = 'signed') WITH CHECK (state = 'executed')")
