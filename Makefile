@@ -127,6 +127,11 @@ sagas: PLANS = 1000
 sagas: server ## run PLANS random plans with effects from SEED on, and hold the tool's own journal against a model (1000)
 	go test -timeout 240m -count=1 -v -run 'Sagas' ./internal/sagas -plans $(PLANS) -seed $(SEED)
 
+.PHONY: adversary
+adversary: N = 400
+adversary: server ## play whoever holds one key, database user or disk of a deployment, with N random attacks from SEED on (400)
+	go test -timeout 240m -count=1 -v -run 'Adversary|Documented' ./internal/adversary -whole -n $(N) -seed $(SEED)
+
 .PHONY: explore
 explore: ## walk every interleaving of those who deal with one effect, a barrier, a statement or a saga, and print the number of states
 	go test -timeout 20m -count=1 -v -run 'Protocol' ./ledger -ticks 5

@@ -240,6 +240,8 @@ var Rules = []Rule{
 		Never: []string{"starter", "worker"}},
 	{Path: "internal/sagas", Zone: Effects, Owns: "random plans with effects, a model of what their runs do and undo, and a tool that fails and kills",
 		Never: []string{"starter", "worker"}},
+	{Path: "internal/adversary", Zone: Effects, Owns: "a drill that plays whoever holds one key, database user or disk of a deployment",
+		Never: []string{"starter", "worker"}},
 	{Path: "internal/deps", Zone: Effects, Owns: "this table, as a test",
 		Never: []string{"any package of ours"}},
 	{Path: "internal/deploy", Zone: Effects, Owns: "tests of docker-compose.yml and Dockerfile",

@@ -1,0 +1,60 @@
+package adversary
+
+// toolCatalog has the operations of the tool.
+const toolCatalog = `
+apiVersion: chimera/v1
+kind: Catalog
+templates:
+  - {provider_type: skill, provider_name: book, operation: write, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 0},
+     input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {page: {type: integer}}, required: [page]},
+     trust_requirement: allow_auto, status: allow_auto, trusted_output: true}
+  - {provider_type: skill, provider_name: book, operation: erase, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 0},
+     input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object},
+     trust_requirement: allow_auto, status: allow_auto}
+  - {provider_type: skill, provider_name: book, operation: look, mode: deter, effect_class: pure, timeout_ms: 60000, retry_policy: {max_retries: 0},
+     input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {there: {type: boolean}}, required: [there]},
+     trust_requirement: allow_auto, status: allow_auto, trusted_output: true}
+`
+
+const toolPolicy = `
+apiVersion: chimera/v1
+kind: PolicyBundle
+version: "1"
+unmodelled: [book/write, book/erase]
+approval: {outcome: [{role: operator, min: 2}]}
+rules:
+  - {id: short, type: hard, operations: [book/write, book/erase], require: 'action.inputs.line.size() < 20'}
+`
+
+// tool writes lines, and does not answer for one that hangs.
+const tool = `in=$(cat)
+case $1 in
+write) echo "write $in" >> "$LINES_FILE"; case $in in *hangs*) exec sleep 60 ;; esac; echo '{"page":7}' ;;
+erase) echo "erase $in" >> "$LINES_FILE"; echo '{}' ;;
+look) echo '{"there":true}' ;;
+esac`
+
+const schemasOfPlans = `agent: tester, currency: USD, allow: [pure, committing],
+  input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object},`
+
+const actsPlan = `{apiVersion: chimera/v1, kind: Plan, name: acts, version: "1", ` + schemasOfPlans + `
+  nodes: [{id: write, template: book/write, cost_estimate: 1.50, commit_policy: {rollback: {none: "what is written stays"}}}],
+  edges: [$input.line -> write.line]}`
+
+const asksPlan = `{apiVersion: chimera/v1, kind: Plan, name: asks, version: "1", ` + schemasOfPlans + `
+  nodes: [
+    {id: write, template: book/write, cost_estimate: 2.50, commit_policy: {prechecks: [look], approval: {groups: [{role: editor, min: 1}, {role: finance, min: 1}]}, rollback: {none: "what is written stays"}}},
+    {id: look, template: book/look}],
+  edges: [$input.line -> write.line, $input.line -> look.line]}`
+
+const undoesPlan = `{apiVersion: chimera/v1, kind: Plan, name: undoes, version: "1", ` + schemasOfPlans + `
+  nodes: [
+    {id: write, template: book/write, cost_estimate: 1.00, commit_policy: {}},
+    {id: back, template: book/erase, cost_estimate: 0.50, commit_policy: {rollback: {none: "gone"}}},
+    {id: last, template: engine/fail, with: {message: "it ends here"}}],
+  edges: [$input.line -> write.line, write -> last,
+    {from_node: write, from_port: $compensate, to_node: back, to_port: line, edge_type: error, required: true, transform: "${args.line}"}]}`
+
+const notesPlan = `{apiVersion: chimera/v1, kind: Plan, name: notes, version: "1", ` + schemasOfPlans + `
+  nodes: [{id: write, template: book/write, cost_estimate: 1.00, timeout_ms: 1500, commit_policy: {rollback: {none: "what is written stays"}}}],
+  edges: [$input.line -> write.line]}`
