@@ -130,7 +130,7 @@ sagas: server ## run PLANS random plans with effects from SEED on, and hold the 
 .PHONY: adversary
 adversary: N = 400
 adversary: server ## play whoever holds one key, database user or disk of a deployment, with N random attacks from SEED on (400)
-	go test -timeout 240m -count=1 -v -run 'Adversary|Documented' ./internal/adversary -whole -n $(N) -seed $(SEED)
+	go test -timeout 240m -count=1 -v -run 'Adversary|Documented' ./internal/adversary -whole -random $(N) -seed $(SEED)
 
 .PHONY: explore
 explore: ## walk every interleaving of those who deal with one effect, a barrier, a statement or a saga, and print the number of states

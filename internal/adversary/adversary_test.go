@@ -16,7 +16,7 @@ import (
 var (
 	whole = flag.Bool("whole", false, "make every attack, and random ones, not the core alone")
 	seed  = flag.Uint64("seed", 1, "chooses what attacks lie about, and is the first seed of random ones")
-	n     = flag.Int("n", 100, "how many random attacks are made")
+	drawn = flag.Int("random", 100, "how many random attacks are made")
 	match = flag.String("match", "", "make only attacks whose names have this part")
 )
 
@@ -28,7 +28,7 @@ func TestAdversary(t *testing.T) {
 	base := d.Base(t)
 	attacks := d.Attacks(t, *seed)
 	if *whole {
-		attacks = append(attacks, d.Randoms(t, *seed, *n)...)
+		attacks = append(attacks, d.Randoms(t, *seed, *drawn)...)
 	} else {
 		attacks = Core(attacks)
 	}

@@ -161,6 +161,9 @@ func refusal(err error) (Outcome, string) {
 	if errors.As(err, &pg) && !strings.HasPrefix(pg.Code, "42") || errors.As(err, &pg) && pg.Code == "42501" {
 		return Refused, pg.Code + " " + pg.Message
 	}
+	if errors.Is(err, errNothing) {
+		return Refused, "there is no such row"
+	}
 	return Unseen, "the drill's own fault: " + err.Error()
 }
 

@@ -63,7 +63,11 @@ func execute(ctx context.Context, database string, a *Attack, commit bool) (err 
 		return err
 	}
 	for _, s := range a.SQL {
-		if _, err := tx.Exec(ctx, s.Text, s.Args...); err != nil {
+		done, err := tx.Exec(ctx, s.Text, s.Args...)
+		if err == nil && (done.Update() || done.Delete() || done.Insert()) && done.RowsAffected() == 0 {
+			err = errNothing
+		}
+		if err != nil {
 			return errors.Join(err, tx.Rollback(ctx))
 		}
 	}
@@ -72,6 +76,9 @@ func execute(ctx context.Context, database string, a *Attack, commit bool) (err 
 	}
 	return tx.Commit(ctx)
 }
+
+// errNothing reports a statement that changes no row.
+var errNothing = errors.New("it changes nothing")
 
 // Seen is what the honest parts have made of a copy.
 type Seen struct {

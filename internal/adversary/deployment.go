@@ -3,6 +3,7 @@ package adversary
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -117,6 +118,7 @@ func Deploy(t testing.TB) *Deployment {
 	d.begin(t)
 	d.then(t)
 	d.end(t)
+	d.more(t)
 	for _, role := range roles() {
 		d.users[role] = d.login(t, role)
 	}
@@ -209,6 +211,15 @@ func (d *Deployment) then(t testing.TB) {
 	d.sign(t, c, waits, d.Barrier, approval.Approve, d.Eve)
 	d.Open, err = l.Run(t.Context(), "waits", "")
 	require.NoError(t, err)
+}
+
+// more states one fact that has no place in the log yet.
+func (d *Deployment) more(t testing.TB) {
+	t.Helper()
+	s, err := store.Open(t.Context(), d.Store)
+	require.NoError(t, err)
+	err = s.Ledger.TakeSnapshot(t.Context(), ledger.Snapshot{Server: "files", Fingerprint: d.Plan, Digest: d.Plan})
+	require.NoError(t, errors.Join(err, s.Close()))
 }
 
 // sign has people sign a barrier.

@@ -20,7 +20,7 @@ func (d *Deployment) Attacks(t testing.TB, seed uint64) (all []*Attack) {
 		all = append(all, log.entryAttacks(t, who(role), role, random)...)
 		all = append(all, d.treeAttacks(t, who(role), role)...)
 	}
-	return slices.Concat(all, d.keyAttacks(t), d.logKeyAttacks(t, export), d.tailAttacks(log), blobAttacks(), d.exportAttacks(export, random), d.workerAttacks(), d.rollbackAttacks(export))
+	return slices.Concat(all, d.keyAttacks(t), d.logKeyAttacks(t, export), d.resignedAttacks(log, export), d.tailAttacks(log), blobAttacks(), d.exportAttacks(export, random), d.workerAttacks(), d.rollbackAttacks(export))
 }
 
 // who is the thief who has a user of a role, or the owner.

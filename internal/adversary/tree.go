@@ -22,31 +22,9 @@ func (d *Deployment) logKeyAttacks(t testing.TB, from string) (all []*Attack) {
 	key, err := ledger.ParseKey(d.LogKey)
 	require.NoError(t, err)
 	sign := func(t testing.TB, dir string, change func(lines [][]byte) [][]byte) {
-		path := filepath.Join(dir, audit.EntriesFile)
-		raw, err := os.ReadFile(path)
+		raw, err := os.ReadFile(filepath.Join(dir, audit.EntriesFile))
 		require.NoError(t, err)
-		lines := change(bytes.SplitAfter(bytes.TrimSuffix(raw, []byte("\n")), []byte("\n")))
-		for i := range lines {
-			lines[i] = append(bytes.TrimSuffix(lines[i], []byte("\n")), '\n')
-		}
-		require.NoError(t, os.WriteFile(path, bytes.Join(lines, nil), 0o600))
-		tree := ledger.NewTree()
-		for _, l := range lines {
-			require.NoError(t, tree.Add(ledger.LeafHash(bytes.TrimSuffix(l, []byte("\n")))))
-		}
-		root, err := tree.Root()
-		require.NoError(t, err)
-		c, err := key.Sign(ledger.Checkpoint{Origin: d.Root.Log.Origin, Size: tree.Size(), Root: root})
-		require.NoError(t, err)
-		old, err := os.ReadFile(filepath.Join(dir, audit.CheckpointFile))
-		require.NoError(t, err)
-		_, signatures, _ := bytes.Cut(old, []byte("\n\n"))
-		for line := range bytes.Lines(signatures) { // with the witness's word on the old one
-			if bytes.Contains(line, []byte(witnessName)) {
-				c = append(c, line...)
-			}
-		}
-		require.NoError(t, os.WriteFile(filepath.Join(dir, audit.CheckpointFile), c, 0o600))
+		d.resign(t, dir, change(bytes.Split(bytes.TrimSuffix(raw, []byte("\n")), []byte("\n"))))
 	}
 	for name, change := range map[string]func(lines [][]byte) [][]byte{
 		"the tail dropped":  func(l [][]byte) [][]byte { return l[:len(l)-5] },
