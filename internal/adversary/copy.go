@@ -178,7 +178,7 @@ func (c *Copy) begins(t testing.TB, engine ledger.Store, state trust.State) erro
 	if err := trust.Authored(state, "acts@1", p); err != nil {
 		return err
 	}
-	r := ledger.Run{Workflow: "later", Root: "later-root", Origin: "later-root", Agent: "tester", PlanDigest: p.Digest, PlanName: p.Name, PlanVersion: p.Version, InputDigest: ledger.BodyDigest([]byte(`{"line":"later"}`)), Requester: "Rae"}
+	r := ledger.Run{Workflow: "later", Root: "later-root", Origin: "later-root", Agent: "tester", PlanDigest: p.Digest, PlanName: p.Name, PlanVersion: p.Version, InputDigest: ledger.BodyDigest([]byte(`{"line":"later"}`)), Requester: c.Requester}
 	r.Grant = c.grantOf(t, c.Starter, r, nil)
 	if r.GrantDigest, err = trust.GrantDigest(r.Grant); err != nil {
 		return err

@@ -57,6 +57,8 @@ type Deployment struct {
 	Eve, Fay, Leo stage.Signer
 	// Gone is the key of a publisher who was revoked.
 	Gone *trust.Key
+	// Requester is the person for whom the agent's key speaks.
+	Requester string
 	// Open is the run at which people are asked, and Barrier what they are asked.
 	Open    ledger.Run
 	Barrier ledger.Barrier
@@ -99,15 +101,18 @@ func Deploy(t testing.TB) *Deployment {
 	l := d.owner.Ledger
 	d.Begin(t, l)
 	d.Rely(t, l, operations, bundle)
+	said, err := trust.Read(t.Context(), l, d.Root)
+	require.NoError(t, err)
+	d.Requester = said.Agents["tester"].Requesters[0]
 	usd, err := ledger.ParseMoney("100.00", "USD")
 	require.NoError(t, err)
 	gone, _, err := trust.NewKey()
 	require.NoError(t, err)
 	d.Gone = gone
 	d.State(t, l, &trust.SetBudget{Agent: "tester", Currency: "USD", Every: ledger.Forever, Limit: usd},
-		&trust.AddPublisher{ID: "guy", Person: "Guy", Key: gone.Public(), Uses: []string{"plans"}})
+		&trust.AddPublisher{ID: "guy", Person: "guy", Key: gone.Public(), Uses: []string{"plans"}})
 	d.State(t, l, &trust.RevokePublisher{ID: "guy"})
-	d.Eve, d.Fay = d.Enrol(t, l, trust.SigToken, "Eve", editor, operator), d.Enrol(t, l, trust.SigToken, "Fay", finance)
+	d.Eve, d.Fay = d.Enrol(t, l, trust.SigToken, "eve", editor, operator), d.Enrol(t, l, trust.SigToken, "fay", finance)
 	require.NoError(t, os.Mkdir(d.shared(), 0o700))
 	d.begin(t)
 	d.first(t, operations, bundle)
@@ -201,7 +206,7 @@ func (d *Deployment) then(t testing.TB) {
 	held, err := l.Run(t.Context(), "acted", "")
 	require.NoError(t, err)
 	require.NoError(t, l.PlaceLegalHold(t.Context(), held.Chain(), "a case"))
-	d.Leo = d.Enrol(t, l, trust.SigToken, "Leo", operator)
+	d.Leo = d.Enrol(t, l, trust.SigToken, "leo", operator)
 	operating := d.Eve
 	operating.Role = operator
 	d.sign(t, c, noted, stage.Asked(t, l, noted, 1)[0], approval.Executed, operating, d.Leo)
@@ -307,7 +312,7 @@ func (d *Deployment) grantOf(t testing.TB, key *trust.Key, r ledger.Run, change 
 	t.Helper()
 	g := trust.Grant{
 		Deployment: d.Root.Deployment, Audience: d.Root.Audience, Namespace: client.DefaultNamespace, WorkflowID: r.Workflow, Plan: r.PlanDigest, Input: r.InputDigest,
-		Agent: r.Agent, Requester: "Rae", Nonce: trust.Nonce(), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour)),
+		Agent: r.Agent, Requester: d.Requester, Nonce: trust.Nonce(), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour)),
 	}
 	if change != nil {
 		change(&g)

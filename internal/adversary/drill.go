@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,23 +71,54 @@ func (d *Deployment) Base(t testing.TB) (base Bases) {
 	return base
 }
 
-// Core is one attack of each class by each thief, of those that follow after another.
+// directed are attacks that the core makes in any case: by whom, about what, and how their names
+// begin.
+var directed = []struct {
+	thief       Thief
+	about, name string
+}{
+	{"user engine", "authority", "garbage"},
+	{"user engine", "legal-hold.lifted", "from"},
+	{"user engine", "pending", "all"},
+	{"user engine", "run.closed", "garbage"},
+	{"user engine", "runs", "doc at"},
+	{"user engine", "tree", "an old checkpoint again, said to be of more"},
+	{"user guardian", "approval.accepted", "about another thing"},
+	{"user guardian", "decision.made", "hidden"},
+	{"user guardian", "hold.opened", "about another thing"},
+	{"user guardian", "invocation.permitted", "about another thing"},
+	{"user effects", "invocation.calling", "about another thing"},
+	{"user effects", "invocation.settled", "about another thing"},
+	{Owner, "plan.published", "in the year 9999"},
+	{LogKey, "approval.consumed", "dropped"},
+	{LogKey, "compensation", "dropped"},
+	{LogKey, "hold.opened", "dropped"},
+	{LogKey, "invocation.permitted", "dropped"},
+	{LogKey, "invocation.settled", "stated twice"},
+}
+
+// Core chooses attacks for tests: those that are directed, one of each class by each thief,
+// and all with keys and on disks.
 func Core(all []*Attack) (some []*Attack) {
 	type key struct {
 		thief Thief
 		class Class
 	}
-	last := map[key]int{}
+	number, seen := map[key]int{}, map[key]int{}
 	for _, a := range all {
-		last[key{a.Thief, a.Class}]++
+		number[key{a.Thief, a.Class}]++
 	}
-	seen := map[key]int{}
 	for _, a := range all {
 		k := key{a.Thief, a.Class}
-		if seen[k] == last[k]/2 || a.Do != nil {
+		middle := seen[k] == number[k]/2
+		seen[k]++
+		chosen := false
+		for _, d := range directed {
+			chosen = chosen || d.thief == a.Thief && d.about == a.About && strings.HasPrefix(a.Name, d.name)
+		}
+		if middle || chosen || a.Do != nil && (a.Class == Signature || a.Class == FileBent) {
 			some = append(some, a)
 		}
-		seen[k]++
 	}
 	return some
 }

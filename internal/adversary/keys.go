@@ -156,7 +156,7 @@ func (d *Deployment) authorAttacks(state trust.State) (all []*Attack) {
 
 // startAttacks are those of whoever has the key by which the agent's runs are started.
 func (d *Deployment) startAttacks(state trust.State) (all []*Attack) {
-	run := ledger.Run{Workflow: "stolen", Root: "stolen-root", Origin: "stolen-root", Agent: "tester", PlanDigest: d.Plan, PlanName: "acts", PlanVersion: "1", InputDigest: plan.DigestOf([]byte(`{"line":"x"}`)), Requester: "Rae"}
+	run := ledger.Run{Workflow: "stolen", Root: "stolen-root", Origin: "stolen-root", Agent: "tester", PlanDigest: d.Plan, PlanName: "acts", PlanVersion: "1", InputDigest: plan.DigestOf([]byte(`{"line":"x"}`)), Requester: d.Requester}
 	for _, x := range []struct {
 		name   string
 		key    *trust.Key
@@ -170,7 +170,7 @@ func (d *Deployment) startAttacks(state trust.State) (all []*Attack) {
 		{"for another namespace", d.Starter, func(g *trust.Grant) { g.Namespace = "other" }},
 		{"for another deployment", d.Starter, func(g *trust.Grant) { g.Deployment = "other" }},
 		{"for development", d.Starter, func(g *trust.Grant) { g.Audience = trust.Dev }},
-		{"for a person whom the key does not speak for", d.Starter, func(g *trust.Grant) { g.Requester = "Ada" }},
+		{"for a person whom the key does not speak for", d.Starter, func(g *trust.Grant) { g.Requester = d.Root.Admins[0].Person }},
 		{"with an approver's key", d.Eve.Key, nil},
 		{"with an author's key", d.Author, nil},
 	} {
