@@ -322,7 +322,7 @@ func (d *Deployment) grantOf(t testing.TB, key *trust.Key, r ledger.Run, change 
 	return raw
 }
 
-// place replaces the host and the database's user in a connection string.
+// place names another database in a connection string.
 func place(of, database string) string {
 	u, err := url.Parse(of)
 	if err != nil {

@@ -10,7 +10,7 @@ type reach struct {
 	// Thief's line of the table in docs/audit.md has the words.
 	Thief Thief
 	Words string
-	// About lists what the attacks lie about; "*" is any kind of entry.
+	// About lists what the attacks lie about.
 	About []string
 	// Classes are the classes of attacks.
 	Classes []Class
@@ -58,7 +58,7 @@ var reaches = []reach{
 		"mcp_tool_registry", "orders", "outcomes", "plans", "runs", "signers", "snapshots", "subject_keys",
 	}), rows},
 	{Owner, "whatever no key signs", slices.Concat(ofCalls, []string{
-		"*", "approval.refused", "barrier.opened", "barrier.closed", "barrier.reminded", "barrier.escalated", "budget.set", "check.made", "hold.opened", "hold.expired", "hypothesis.stated", "hypothesis.observed",
+		"approval.refused", "barrier.opened", "barrier.closed", "barrier.reminded", "barrier.escalated", "budget.set", "check.made", "hold.opened", "hold.expired", "hypothesis.stated", "hypothesis.observed",
 		"legal-hold.lifted", "legal-hold.placed", "node.failed", "node.skipped", "node.succeeded", "rules.kept", "run.closed", "run.opened", "snapshot.taken", "subject.erased", "task.closed", "task.drafted",
 	}), forged},
 	{Owner, "the columns beside the bytes of an entry or a statement", []string{"authority", "entries"}, []Class{RowChanged}},
