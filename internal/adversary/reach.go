@@ -61,7 +61,7 @@ var reaches = []reach{
 		"approval.refused", "barrier.opened", "barrier.closed", "barrier.reminded", "barrier.escalated", "budget.set", "check.made", "hold.opened", "hold.expired", "hypothesis.stated", "hypothesis.observed",
 		"legal-hold.lifted", "legal-hold.placed", "node.failed", "node.skipped", "node.succeeded", "rules.kept", "run.closed", "run.opened", "snapshot.taken", "subject.erased", "task.closed", "task.drafted",
 	}), forged},
-	{Owner, "the columns beside the bytes of an entry or a statement", []string{"authority", "entries"}, []Class{RowChanged}},
+	{Owner, "the columns beside the bytes of an entry or a statement", []string{"authority", "entries", "log_batches"}, []Class{RowChanged}},
 	{Owner, "rows that nothing refers to", []string{"log_cosignatures", "log_batches", "log_index", "pending", "tree", "entries"}, []Class{RowAdded, TreeBent}},
 	{Owner, "what waits for its place", []string{"pending", "goose_db_version"}, rows},
 
