@@ -40,7 +40,7 @@ func TestAdversary(t *testing.T) {
 		r := d.Judge(t, a, base)
 		all = append(all, r)
 		if r.Outcome.Failed() {
-			t.Errorf("%s: %s: %s\nagain: go test ./internal/adversary -count=1 -whole -seed %d -match %q\n%v", r.Outcome, a, r.Says, *seed, a.Name, a.SQL)
+			t.Errorf("%s: %s: %s\nagain: go test ./internal/adversary -count=1 -whole -seed %d -random %d -match %q\n%v", r.Outcome, a, r.Says, *seed, *drawn, a.Name, a.SQL)
 		}
 	}
 	require.NoError(t, Print(t.Output(), all))
