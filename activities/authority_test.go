@@ -111,12 +111,12 @@ func TestGrants(t *testing.T) {
 	raw, err := l.plan.Encode()
 	require.NoError(t, err)
 	agent := l.plan.Agent
-	authority.state.Agents = map[string]trust.AddAgent{agent: {AgentID: agent, Owner: "Ada", Keys: []string{key.Public()}}}
+	authority.state.Agents = map[string]trust.AddAgent{agent: {AgentID: agent, Owner: "ada", Keys: []string{key.Public()}}}
 	l.engine.Authority, l.engine.Namespace = authority, "default"
 	l.engine.Now = func() time.Time { return now }
 	good := trust.Grant{
 		Deployment: "d", Audience: trust.Prod, Namespace: "default", WorkflowID: "w", Plan: plan.DigestOf(raw), Input: plan.DigestOf([]byte(`{}`)),
-		Agent: agent, Requester: "Rae", Nonce: strings.Repeat("0f", 16), Issued: ledger.At(now), Expires: ledger.At(now.Add(time.Hour)),
+		Agent: agent, Requester: "rae", Nonce: strings.Repeat("0f", 16), Issued: ledger.At(now), Expires: ledger.At(now.Add(time.Hour)),
 	}
 	grant := func(k *trust.Key, change func(*trust.Grant)) json.RawMessage {
 		g := good
@@ -137,7 +137,7 @@ func TestGrants(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, l.recordingLedger.open, 1)
 	opened := l.recordingLedger.open[0]
-	require.Equal(t, "Rae", opened.Requester)
+	require.Equal(t, "rae", opened.Requester)
 	require.Equal(t, digest, opened.GrantDigest)
 	require.JSONEq(t, string(envelope), string(opened.Grant))
 
@@ -176,7 +176,7 @@ func TestGrants(t *testing.T) {
 	}
 
 	// The key may no longer act for the agent.
-	authority.state.Agents[agent] = trust.AddAgent{AgentID: agent, Owner: "Ada", Keys: []string{other.Public()}}
+	authority.state.Agents[agent] = trust.AddAgent{AgentID: agent, Owner: "ada", Keys: []string{other.Public()}}
 	f := start(envelope)
 	require.Equal(t, contract.Blocked, f.kind)
 	delete(authority.state.Agents, agent)
@@ -188,7 +188,7 @@ func TestGrants(t *testing.T) {
 	require.True(t, f.retried)
 	authority.err = nil
 	l.recordingLedger.err = ledger.ErrConflict
-	authority.state.Agents[agent] = trust.AddAgent{AgentID: agent, Owner: "Ada", Keys: []string{key.Public()}}
+	authority.state.Agents[agent] = trust.AddAgent{AgentID: agent, Owner: "ada", Keys: []string{key.Public()}}
 	f = start(envelope)
 	require.Equal(t, contract.Conflict, f.kind, "the store says that it was used")
 }
@@ -196,7 +196,7 @@ func TestGrants(t *testing.T) {
 // TestWriteInherits: a run that goes on with another, and that nothing was stated
 // about yet, was asked for by the same person.
 func TestWriteInherits(t *testing.T) {
-	b := &recordingLedger{open: []ledger.Run{{Workflow: identity.Workflow, Root: identity.Origin, Origin: identity.Origin, Requester: "Rae", Grant: []byte(`{}`), GrantDigest: plan.DigestOf(nil)}}}
+	b := &recordingLedger{open: []ledger.Run{{Workflow: identity.Workflow, Root: identity.Origin, Origin: identity.Origin, Requester: "rae", Grant: []byte(`{}`), GrantDigest: plan.DigestOf(nil)}}}
 	request := func(d string) contract.JournalRequest {
 		return contract.JournalRequest{Run: identity, Plan: d, Input: plan.DigestOf(nil), Entries: []contract.JournalEntry{{Node: target, Visit: 1, State: contract.Skipped}}}
 	}
@@ -204,7 +204,7 @@ func TestWriteInherits(t *testing.T) {
 	require.NotNil(t, journal(t, b, request))
 	require.Len(t, b.open, 2)
 	require.Equal(t, identity.Root, b.open[1].Root)
-	require.Equal(t, "Rae", b.open[1].Requester)
+	require.Equal(t, "rae", b.open[1].Requester)
 	require.Equal(t, plan.DigestOf(nil), b.open[1].GrantDigest)
 	require.JSONEq(t, `{}`, string(b.open[1].Grant))
 }

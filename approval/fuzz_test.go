@@ -55,7 +55,7 @@ func FuzzVerify(f *testing.F) {
 	right := func(t *testing.T, v approval.Vote, signer string, payload []byte) {
 		require.Equal(t, plan.DigestOf(payload), v.ID)
 		require.Equal(t, signer, v.Signer)
-		require.Equal(t, trust.Fold(w.state.Signers[signer].Person), v.Persons[0])
+		require.Equal(t, w.state.Signers[signer].Person, v.Persons[0])
 		require.NotContains(t, v.Persons, "rae")
 		require.True(t, v.Role == "finance" || v.Role == "legal")
 		require.True(t, v.Decision == approval.Approve || v.Decision == approval.Reject && strings.TrimSpace(v.Reason) != "")
@@ -129,7 +129,7 @@ func FuzzParseRequest(f *testing.F) {
 	f.Add(bytes.Replace(raw, []byte(`"min":2`), []byte(`"min":2.0`), 1))
 	f.Add(bytes.Replace(raw, []byte(`"min":2`), []byte(`"min":-2`), 1))
 	f.Add(bytes.Replace(raw, []byte(`"min":2`), []byte(`"min":99999999999999999999`), 1))
-	f.Add(bytes.Replace(raw, []byte(`"excluded":["Owen","Rae"]`), []byte(`"excluded":null`), 1))
+	f.Add(bytes.Replace(raw, []byte(`"excluded":["owen","rae"]`), []byte(`"excluded":null`), 1))
 	f.Add(bytes.Replace(raw, []byte(`{`), []byte(`{"Agent":"x",`), 1))
 	f.Add(bytes.Replace(raw, []byte(`"agent"`), []byte(`"\u0061gent"`), 1))
 	f.Add([]byte(`{}`))

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"chimera.ai/engine/plan"
-	"chimera.ai/engine/trust"
 )
 
 // Tally is how far a request is answered.
@@ -124,10 +123,7 @@ func (r *Request) Helps(votes []Vote, role string, persons ...string) bool {
 			d = Executed
 		}
 	}
-	more := Vote{Decision: d, Role: role}
-	for _, p := range persons {
-		more.Persons = append(more.Persons, trust.Fold(p))
-	}
+	more := Vote{Decision: d, Role: role, Persons: persons}
 	same := slices.DeleteFunc(slices.Clone(votes), func(v Vote) bool { return v.Decision != d })
 	person := unite(append(slices.Clone(same), more))
 	var had []string // the roles in which the person has signed

@@ -41,7 +41,7 @@ func TestReplayed(t *testing.T) {
 		{"a barrier of another name", approval.Foreign, "another request", other(func(r *approval.Request) { r.Name = "refund" })},
 		{"another plan", approval.Foreign, "the plan", other(func(r *approval.Request) { r.Plan = digest("plan 2") })},
 		{"another agent", approval.Foreign, "another request", other(func(r *approval.Request) { r.Agent = "auditor" })},
-		{"another requester", approval.Foreign, "another request", other(func(r *approval.Request) { r.Requester = "Sue" })},
+		{"another requester", approval.Foreign, "another request", other(func(r *approval.Request) { r.Requester = "sue" })},
 		{"another node", approval.Foreign, "another request", other(func(r *approval.Request) { r.Actions[0].Node = "refund" })},
 		{"another visit", approval.Foreign, "another request", other(func(r *approval.Request) { r.Actions[0].Path = "/transfer/2" })},
 		{"another invocation", approval.Foreign, "another request", other(func(r *approval.Request) { r.Actions[0].Invocation = "inv-0" })},
@@ -175,7 +175,7 @@ func alter(v reflect.Value, name string, number int) string {
 		}
 		switch v.Kind() {
 		case reflect.String:
-			v.SetString(v.String() + "~")
+			v.SetString(v.String() + "_")
 		case reflect.Int, reflect.Int64:
 			v.SetInt(v.Int() + 1)
 		case reflect.Bool:

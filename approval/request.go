@@ -204,8 +204,11 @@ func (r Rule) check() error {
 			}
 		}
 	}
-	for i := 1; i < len(r.Excluded); i++ {
-		if r.Excluded[i-1] >= r.Excluded[i] {
+	for i, person := range r.Excluded {
+		if !plan.IsPerson(person) {
+			return fmt.Errorf("%w: %.80q, who is excluded, is not the id of a person", ErrInvalid, person)
+		}
+		if i > 0 && r.Excluded[i-1] >= person {
 			return fmt.Errorf("%w: the excluded persons are not sorted, or not different", ErrInvalid)
 		}
 	}
@@ -272,7 +275,7 @@ func (r Rule) AtLeast(other Rule) error {
 
 // Excludes reports whether a person's signature does not count.
 func (r Rule) Excludes(person string) bool {
-	return slices.ContainsFunc(r.Excluded, func(x string) bool { return trust.Fold(x) == trust.Fold(person) })
+	return slices.Contains(r.Excluded, person)
 }
 
 // Join adds what another rule asks for: of each role the larger number, everybody's

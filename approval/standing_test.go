@@ -1,16 +1,11 @@
 package approval_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/text/unicode/norm"
-	"pgregory.net/rapid"
 
 	"chimera.ai/engine/approval"
 	"chimera.ai/engine/ledger"
@@ -22,7 +17,7 @@ func TestTimes(t *testing.T) {
 	ms := func(t time.Time, n int) time.Time { return t.Add(time.Duration(n) * time.Millisecond) }
 	// enroll adds a signer with a key that is valid so long.
 	enroll := func(a *attempt, from, to ledger.Time) {
-		act := a.signer("fay", "Fay", trust.SigToken, "finance")
+		act := a.signer("fay", "fay", trust.SigToken, "finance")
 		act.NotBefore, act.NotAfter = from, to
 		a.must(act)
 		a.by, a.payload.Signer = "fay", "fay"
@@ -88,10 +83,9 @@ func TestSigners(t *testing.T) {
 		{"nobody", approval.Unknown, "", func(a *attempt) { a.payload.Signer = "" }},
 		{"a signer who is not enrolled", approval.Unknown, "zed", func(a *attempt) { a.payload.Signer = "zed" }},
 		{"a signer in upper case", approval.Unknown, "ADA", func(a *attempt) { a.payload.Signer = "ADA" }},
-		{"a person's name for the signer's id", approval.Unknown, "Ada", func(a *attempt) { a.payload.Signer = "Ada" }},
 		{"an admin who is no signer", approval.Unknown, "mia", func(a *attempt) { a.payload.Signer = "mia" }},
 		{"a signer whose statement was never made", approval.Unknown, "gus", func(a *attempt) {
-			a.signer("gus", "Gus", trust.SigToken, "finance")
+			a.signer("gus", "gus", trust.SigToken, "finance")
 			by("gus", "finance")(a)
 		}},
 		{"revoked", approval.Revoked, "ada", func(a *attempt) { a.must(&trust.RevokeSigner{ID: "ada"}) }},
@@ -135,7 +129,7 @@ func TestSigners(t *testing.T) {
 			a.at = time.Time{}
 		}},
 		{"a second key of who is excluded", approval.Excluded, "ada must not approve", func(a *attempt) {
-			a.ask(func(r *approval.Request) { r.Rule.Excluded = []string{"Ada"} })
+			a.ask(func(r *approval.Request) { r.Rule.Excluded = []string{"ada"} })
 			by("ada-2", "legal")(a)
 		}},
 	})
@@ -149,101 +143,40 @@ func TestSigners(t *testing.T) {
 			by("rae", "finance")(a)
 		},
 		"excluded is another person": func(a *attempt) {
-			a.ask(func(r *approval.Request) { r.Rule.Excluded = []string{"", "Ad", "Adam"} })
+			a.ask(func(r *approval.Request) { r.Rule.Excluded = []string{"ad", "adam"} })
 		},
 	})
 }
 
-// TestExcludedSpellings: whoever is excluded is so under every spelling of the name.
-func TestExcludedSpellings(t *testing.T) {
-	for _, c := range []struct{ name, enrolled, excluded string }{
-		{"upper case", "Zoe Lang", "ZOE LANG"},
-		{"lower case", "Zoe Lang", "zoe lang"},
-		{"full width", "Zoe Lang", "Ｚｏｅ Ｌａｎｇ"},
-		{"full width at the enrolment", "Ｚｏｅ Ｌａｎｇ", "zoe lang"},
-		{"ligature", "Steffi", "Steﬃ"},
-		{"accent apart", "Zo\u00eb", "Zoe\u0308"},
-		{"accent apart at the enrolment", "ZOE\u0308", "zo\u00eb"},
-		{"kelvin sign", "Kim", "\u212aim"},
-		{"long s", "Susi", "\u017fu\u017fi"},
-		{"mathematical letters", "Ada", "𝐀𝐝𝐚"},
-		{"no-break space", "Zoe Lang", "Zoe\u00a0Lang"},
-		{"Cyrillic", "Жанна", "ЖАННА"},
-		{"Greek", "Άννα", "ΆΝΝΑ"},
-		{"final sigma", "Νίκος", "ΝΊΚΟΣ"},
-		{"sharp s", "Voß", "VOSS"},
-		// Small letters compose with marks with which capital ones do not: here one step of
-		// folding allows another.
-		{"J with caron", "J\u030cana", "J\u030cana"},
-		{"J with caron, small", "J\u030cana", "\u01f0ana"},
-		{"W with ring", "W\u030aim", "W\u030aim"},
-		{"T with diaeresis", "T\u0308om", "\u1e97om"},
-		{"Y with ring", "\u1e99an", "Y\u030aAN"},
-		{"H with line below", "H\u0331al", "h\u0331al"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			a := newAttempt(bareWorld(t, trust.Prod))
-			a.must(a.signer("zoe", c.enrolled, trust.SigToken, "finance"))
-			a.by, a.payload.Signer = "zoe", "zoe"
-			_, err := a.verify()
-			require.NoError(t, err)
-			a.ask(func(r *approval.Request) { r.Rule.Excluded = slices.Sorted(slices.Values([]string{"Rae", c.excluded})) })
-			a.envelope = nil
-			v, err := a.verify()
-			refused(t, approval.Excluded, "must not approve", v, err)
-
-			// Under two spellings it is one person who approves, if anybody is enrolled so.
-			if strings.Contains(c.excluded, "\u00a0") {
-				return
-			}
-			w := bareWorld(t, trust.Prod)
-			w.must(w.signer("one", c.enrolled, trust.SigToken, "finance"), w.signer("two", c.excluded, trust.SigToken, "finance"))
-			r, d := w.request()
-			votes := []approval.Vote{w.vote(r, d, payload(r, d, "one", "finance")), w.vote(r, d, payload(r, d, "two", "finance"))}
-			require.Len(t, r.Rule.Count(votes).Counted, 1)
-		})
-	}
-}
-
-// TestFold: a name is folded once and for all, and in the same way in capitals.
-func TestFold(t *testing.T) {
-	for c := rune(0); c <= unicode.MaxRune; c++ {
-		if unicode.ToUpper(c) == c && unicode.ToLower(c) == c && norm.NFKC.IsNormalString(string(c)) && !unicode.Is(unicode.Mn, c) {
-			continue // of which there are many
-		}
-		for _, name := range []string{string(c), "J" + string(c), string(c) + "\u030c\u0345"} {
-			if folded := trust.Fold(name); folded != trust.Fold(folded) {
-				require.Equal(t, folded, trust.Fold(folded), "%+q", name)
-			}
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		name := rapid.StringOf(rapid.RuneFrom([]rune("JHTWYijsΣσςßſ\u0301\u0308\u030a\u030c\u0331"), unicode.Latin, unicode.Greek, unicode.Cyrillic, unicode.Mn)).Draw(t, "name")
-		folded := trust.Fold(name)
-		require.Equal(t, folded, trust.Fold(folded))
-		require.True(t, utf8.ValidString(folded))
-		require.Equal(t, folded, trust.Fold(norm.NFD.String(name)))
-		require.Equal(t, folded, trust.Fold(norm.NFKC.String(name)))
-		// The i of Turkish is another letter, and the iota below Greek ones becomes a letter.
-		if !strings.ContainsAny(norm.NFKD.String(name), "\u0131\u0130\u0307\u0345") {
-			require.Equal(t, folded, trust.Fold(strings.ToUpper(name)))
-		}
-	})
-}
-
-// TestInvisibleNames: nobody is enrolled under a name that looks like another's.
-func TestInvisibleNames(t *testing.T) {
-	for name, c := range map[string]string{
-		"variation selector": "\ufe0f", "combining grapheme joiner": "\u034f", "Hangul filler": "\u3164", "Hangul choseong filler": "\u115f",
-		"half-width Hangul filler": "\uffa0", "Mongolian variation selector": "\u180b", "ideographic variation selector": "\U000e0100", "Braille blank": "\u2800",
-		"zero width space": "\u200b", "zero width joiner": "\u200d", "soft hyphen": "\u00ad", "override": "\u202e", "no-break space": "\u00a0", "control": "\u0007", "tag": "\U000e0041",
+// TestSpellings: a person is an id, so that nobody has a second one: no other spelling is enrolled,
+// nor asked to be excluded.
+func TestSpellings(t *testing.T) {
+	for name, person := range map[string]string{
+		"nobody": "", "capitals": "RAE", "a space": "rae lang", "spaces around it": " rae", "two spaces": "rae  lang", "Cyrillic": "r\u0430e", "full width": "ｒａｅ", "ligature": "ste\ufb03",
+		"accent": "ra\u00eb", "accent apart": "rae\u0308", "kelvin sign": "\u212aim", "long s": "\u017fue", "mathematical letters": "𝐫𝐚𝐞", "Cherokee": "\uabb3\uab83\uab79",
+		"variation selector": "rae\ufe0f", "zero width space": "r\u200bae", "soft hyphen": "r\u00adae", "override": "\u202erae", "no-break space": "rae\u00a0lang", "control": "rae\u0007",
+		"a sign": "rae+lang", "a slash": "rae/lang", "too long": strings.Repeat("r", 257), "not UTF-8": "rae\xff",
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := bareWorld(t, trust.Prod)
-			require.ErrorIs(t, w.do(w.signer("rae-2", "R"+c+"ae", trust.SigToken, "finance")), trust.ErrInvalid)
-			require.ErrorIs(t, w.do(w.signer("rae-2", "Rae"+c, trust.SigToken, "finance")), trust.ErrInvalid)
+			require.ErrorIs(t, w.do(w.signer("rae-2", person, trust.SigToken, "finance")), trust.ErrInvalid)
 			require.Empty(t, w.state.Signers)
+			r, _ := w.request()
+			r.Rule.Excluded = []string{person}
+			_, err := r.Encode()
+			require.ErrorIs(t, err, approval.ErrInvalid)
 		})
+	}
+	for _, person := range []string{"zoe", "zoe.lang@example.com", "0", "rae_lang-2", strings.Repeat("r", 256)} {
+		a := newAttempt(bareWorld(t, trust.Prod))
+		a.must(a.signer("zoe", person, trust.SigToken, "finance"))
+		a.by, a.payload.Signer = "zoe", "zoe"
+		_, err := a.verify()
+		require.NoError(t, err)
+		a.ask(func(r *approval.Request) { r.Rule.Excluded = []string{person} })
+		a.envelope = nil
+		v, err := a.verify()
+		refused(t, approval.Excluded, "must not approve", v, err)
 	}
 }
 
@@ -253,19 +186,19 @@ func TestInvisibleNames(t *testing.T) {
 func TestSoftwareKeysInProduction(t *testing.T) {
 	for _, kind := range []string{trust.SigDev, trust.SigSSH} {
 		w := bareWorld(t, trust.Prod)
-		act := w.signer("eve", "Eve", kind, "finance")
+		act := w.signer("eve", "eve", kind, "finance")
 		require.ErrorContains(t, w.do(act), "software keys ("+kind+") sign only in dev")
 		require.Empty(t, w.state.Signers)
 		w = bareWorld(t, trust.Dev)
-		w.must(w.signer("eve", "Eve", kind, "finance"))
+		w.must(w.signer("eve", "eve", kind, "finance"))
 	}
 	for _, audience := range []trust.Audience{trust.Dev, trust.Prod} {
 		w := bareWorld(t, audience)
-		soft, hard := w.signer("eve", "Eve", trust.SigSSH, "finance"), w.signer("eve", "Eve", trust.SigSSHHardware, "finance")
+		soft, hard := w.signer("eve", "eve", trust.SigSSH, "finance"), w.signer("eve", "eve", trust.SigSSHHardware, "finance")
 		soft.SigType, hard.SigType = hard.SigType, soft.SigType
 		require.ErrorContains(t, w.do(soft), "is not one for "+trust.SigSSHHardware)
 		require.ErrorContains(t, w.do(hard), "is not one for "+trust.SigSSH)
-		web := w.signer("eve", "Eve", trust.SigToken, "finance")
+		web := w.signer("eve", "eve", trust.SigToken, "finance")
 		web.SigType = trust.SigWeb
 		require.ErrorContains(t, w.do(web), "not supported yet")
 		web.SigType = ""

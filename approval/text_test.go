@@ -38,7 +38,7 @@ func TestText(t *testing.T) {
 		require.Equal(t, d, sameDigest)
 	}
 	for _, said := range []string{
-		deployment, "prod", "default", "run-7f3a", "barrier-1", "invoices@1.2.0", r.Plan, "bookkeeper", "Rae", "Owen", "2 of \"finance\"", "1 of \"legal\"",
+		deployment, "prod", "default", "run-7f3a", "barrier-1", "invoices@1.2.0", r.Plan, "bookkeeper", "rae", "owen", "2 of \"finance\"", "1 of \"legal\"",
 		r.Opened.String(), r.Expires.String(), "transfer", "bank/transfer", "irreversible", "1250.00", "EUR", digest("action 1"), digest("evidence 1"), "inv-1", "dec-1",
 		"mail/send", digest("action 2"), "pay the invoice", "account:1", "12.5", "budget_exceeded", digest("tool"),
 	} {
@@ -47,7 +47,7 @@ func TestText(t *testing.T) {
 	require.Equal(t, display.Version, approval.Renderer)
 	// Inputs that are the same value are shown the same.
 	other := slices.Clone(shown)
-	other[0].Inputs = json.RawMessage(" { \"to\" : \"Zoe\", \"amount\":12.5 }\n")
+	other[0].Inputs = json.RawMessage(" { \"to\" : \"zoe\", \"amount\":12.5 }\n")
 	_, same, err := approval.Text(r, other)
 	require.NoError(t, err)
 	require.Equal(t, d, same)
@@ -94,7 +94,7 @@ func TestTextTells(t *testing.T) {
 		require.NotEqual(t, d, other, field)
 	}
 	altered := slices.Clone(shown)
-	altered[0].Inputs = json.RawMessage(`{"amount":12.50,"to":"Zoe"}`)
+	altered[0].Inputs = json.RawMessage(`{"amount":12.50,"to":"zoe"}`)
 	_, other, err := approval.Text(r, altered)
 	require.NoError(t, err)
 	require.NotEqual(t, d, other)

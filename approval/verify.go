@@ -107,7 +107,7 @@ func Verify(s trust.State, r *Request, digest string, envelope []byte, at time.T
 	}
 	vote := Vote{
 		ID: e.Digest(), Decision: p.Decision, Reason: p.Reason, Signer: p.Signer, SigType: v.SigType, Role: p.Role,
-		Persons: []string{trust.Fold(v.Person)}, Nonce: p.Nonce,
+		Persons: []string{v.Person}, Nonce: p.Nonce,
 	}
 	if err := eligible(s, r, &p, v, at, &vote); err != nil {
 		return Vote{}, err
@@ -171,7 +171,7 @@ func eligible(s trust.State, r *Request, p *Payload, v trust.Signer, at time.Tim
 		if err != nil {
 			return err
 		}
-		vote.Persons = append(vote.Persons, trust.Fold(from.Person))
+		vote.Persons = append(vote.Persons, from.Person)
 		return nil
 	case !v.Has(p.Role):
 		return refuse(Ineligible, "the signer %s does not have the role %s", p.Signer, p.Role)

@@ -46,13 +46,13 @@ var cast = []struct {
 	dev, prod  string
 	roles      []string
 }{
-	{"ada", "Ada", trust.SigDev, trust.SigToken, []string{"finance"}},
-	{"ada-2", "ADA", trust.SigSSH, trust.SigSSHHardware, []string{"finance", "legal"}},
-	{"ben", "Ben", trust.SigSSH, trust.SigSSHHardware, []string{"finance", "legal"}},
-	{"cleo", "Cleo", trust.SigToken, trust.SigToken, []string{"legal"}},
-	{"dan", "Dan", trust.SigDev, trust.SigToken, []string{"intern"}},
-	{"eli", "Eli", trust.SigSSH, trust.SigSSHHardware, []string{"intern"}},
-	{"rae", "Rae", trust.SigDev, trust.SigToken, []string{"finance", "legal"}},
+	{"ada", "ada", trust.SigDev, trust.SigToken, []string{"finance"}},
+	{"ada-2", "ada", trust.SigSSH, trust.SigSSHHardware, []string{"finance", "legal"}},
+	{"ben", "ben", trust.SigSSH, trust.SigSSHHardware, []string{"finance", "legal"}},
+	{"cleo", "cleo", trust.SigToken, trust.SigToken, []string{"legal"}},
+	{"dan", "dan", trust.SigDev, trust.SigToken, []string{"intern"}},
+	{"eli", "eli", trust.SigSSH, trust.SigSSHHardware, []string{"intern"}},
+	{"rae", "rae", trust.SigDev, trust.SigToken, []string{"finance", "legal"}},
 }
 
 // world is a deployment with its chain of statements, and the keys of everybody.
@@ -91,7 +91,7 @@ func bareWorld(t testing.TB, audience trust.Audience) *world {
 	w := &world{t: t, admins: []*trust.Key{software(t, "admin 1"), software(t, "admin 2")}, sign: map[string]func(*trust.Envelope){}}
 	w.boot = &trust.Bootstrap{
 		Format: trust.BootstrapFormat, Deployment: deployment, Audience: audience, Quorum: 2,
-		Admins: []trust.Admin{{ID: "mia", Person: "Mia", Key: w.admins[0].Public()}, {ID: "noa", Person: "Noa", Key: w.admins[1].Public()}},
+		Admins: []trust.Admin{{ID: "mia", Person: "mia", Key: w.admins[0].Public()}, {ID: "noa", Person: "noa", Key: w.admins[1].Public()}},
 		Log:    trust.LogKey{Origin: logName, Key: log}, Witnesses: trust.Witnesses{Keys: []string{}}, Issued: days(-30),
 	}
 	w.state, err = trust.Chain(w.boot, nil)
@@ -245,7 +245,7 @@ func digest(of string) string { return plan.DigestOf([]byte(of)) }
 // shown is what people are shown of each action of the world's request.
 var shown = []approval.Shown{
 	{
-		Fingerprint: digest("tool"), Description: "pay the invoice", Resources: []string{"account:1"}, Inputs: json.RawMessage(`{"amount":12.5,"to":"Zoe"}`),
+		Fingerprint: digest("tool"), Description: "pay the invoice", Resources: []string{"account:1"}, Inputs: json.RawMessage(`{"amount":12.5,"to":"zoe"}`),
 		Tainted: []string{"to"}, TaintedDecision: true, Prechecks: []display.Precheck{{Node: "balance", Output: digest("balance")}}, Objections: []string{"budget_exceeded"}, Undo: "none",
 	},
 	{Inputs: json.RawMessage(`{}`)},
@@ -257,8 +257,8 @@ func (w *world) request(edits ...func(*approval.Request)) (*approval.Request, st
 	w.t.Helper()
 	r := &approval.Request{
 		Deployment: deployment, Audience: w.state.Audience, Namespace: "default", Workflow: "run-7f3a", Origin: "origin-1",
-		Barrier: "barrier-1", Name: "pay", Plan: digest("plan"), PlanName: "invoices@1.2.0", Agent: "bookkeeper", Requester: "Rae",
-		Rule: approval.Rule{Groups: []plan.Group{{Role: "finance", Min: 2}, {Role: "legal", Min: 1}}, Excluded: []string{"Owen", "Rae"}},
+		Barrier: "barrier-1", Name: "pay", Plan: digest("plan"), PlanName: "invoices@1.2.0", Agent: "bookkeeper", Requester: "rae",
+		Rule: approval.Rule{Groups: []plan.Group{{Role: "finance", Min: 2}, {Role: "legal", Min: 1}}, Excluded: []string{"owen", "rae"}},
 		Actions: []approval.Action{
 			{
 				Node: "transfer", Path: "/transfer", Operation: "bank/transfer", Effect: plan.Irreversible, Invocation: "inv-1", Action: digest("action 1"),

@@ -34,7 +34,7 @@ func newWorld(t *testing.T) world {
 	w := world{ada: newKey(t), ben: newKey(t)}
 	b := &trust.Bootstrap{
 		Format: trust.BootstrapFormat, Deployment: "example", Audience: trust.Prod, Quorum: 2, Issued: ledger.At(time.Now()),
-		Admins: []trust.Admin{{ID: "ada", Person: "Ada", Key: w.ada.Public()}, {ID: "ben", Person: "Ben", Key: w.ben.Public()}},
+		Admins: []trust.Admin{{ID: "ada", Person: "ada", Key: w.ada.Public()}, {ID: "ben", Person: "ben", Key: w.ben.Public()}},
 		Log:    trust.LogKey{Origin: opened.Key.Name(), Key: opened.Key.Public()}, Witnesses: trust.Witnesses{Keys: []string{}},
 	}
 	require.NoError(t, b.Check())
@@ -53,7 +53,7 @@ func (w world) state(t *testing.T, acts ...trust.Act) {
 // TestStatement: what one admin proposes counts once the other has signed it, too.
 func TestStatement(t *testing.T) {
 	w := newWorld(t)
-	acts := trust.Acts{&trust.AddAgent{AgentID: "bot", Owner: "Ada", Keys: []string{}}}
+	acts := trust.Acts{&trust.AddAgent{AgentID: "bot", Owner: "ada", Keys: []string{}}}
 	s, err := w.Propose(t.Context(), acts, w.ada)
 	require.NoError(t, err)
 	require.Equal(t, 1, s.N)
@@ -79,7 +79,7 @@ func TestStatement(t *testing.T) {
 	require.Equal(t, 1, state.N)
 
 	stranger := newKey(t)
-	_, err = w.Propose(t.Context(), trust.Acts{&trust.AddAgent{AgentID: "other", Owner: "Ada", Keys: []string{}}}, stranger)
+	_, err = w.Propose(t.Context(), trust.Acts{&trust.AddAgent{AgentID: "other", Owner: "ada", Keys: []string{}}}, stranger)
 	var key *authority.KeyError
 	require.ErrorAs(t, err, &key)
 	_, err = w.Propose(t.Context(), trust.Acts{&trust.RevokePublisher{ID: "nobody"}}, w.ada)
@@ -89,7 +89,7 @@ func TestStatement(t *testing.T) {
 // TestAgents: only what was stated and is in the store as it was stated counts.
 func TestAgents(t *testing.T) {
 	w := newWorld(t)
-	w.state(t, &trust.AddAgent{AgentID: "bot", Owner: "Ada", Keys: []string{}})
+	w.state(t, &trust.AddAgent{AgentID: "bot", Owner: "ada", Keys: []string{}})
 	require.NoError(t, w.Ledger.AddAgent(t.Context(), ledger.Agent{AgentID: "sly"}))
 	list, s, err := w.Agents(t.Context())
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestPublish(t *testing.T) {
 	_, err = w.Published(t.Context(), "pay")
 	require.ErrorIs(t, err, ledger.ErrNotFound)
 
-	w.state(t, &trust.AddPublisher{ID: "fay", Person: "Fay", Key: author.Public(), Uses: []string{trust.UsePlans}})
+	w.state(t, &trust.AddPublisher{ID: "fay", Person: "fay", Key: author.Public(), Uses: []string{trust.UsePlans}})
 	published, err := w.Publish(t.Context(), p, author)
 	require.NoError(t, err)
 	require.NotEmpty(t, published.Signature)
@@ -148,7 +148,7 @@ func TestPublishUnsigned(t *testing.T) {
 	_, err = free.Published(t.Context(), "pay")
 	require.NoError(t, err)
 
-	w.state(t, &trust.AddPublisher{ID: "fay", Person: "Fay", Key: author.Public(), Uses: []string{trust.UsePlans}})
+	w.state(t, &trust.AddPublisher{ID: "fay", Person: "fay", Key: author.Public(), Uses: []string{trust.UsePlans}})
 	_, err = w.Published(t.Context(), "pay")
 	require.ErrorIs(t, err, trust.ErrInvalid)
 	_, err = w.Publish(t.Context(), p, author)
@@ -167,7 +167,7 @@ func TestNothingToTrust(t *testing.T) {
 	_, err = w.Published(t.Context(), "pay")
 	require.ErrorIs(t, err, ledger.ErrNotFound)
 
-	acts := trust.Acts{&trust.AddAgent{AgentID: "bot", Owner: "Ada", Keys: []string{}}}
+	acts := trust.Acts{&trust.AddAgent{AgentID: "bot", Owner: "ada", Keys: []string{}}}
 	s, err := w.Propose(t.Context(), acts, w.ada, w.ben)
 	require.NoError(t, err)
 	free := &authority.Authority{Ledger: w.Ledger}

@@ -18,7 +18,7 @@ func TestSigners(t *testing.T) {
 	now := time.Now()
 	enroll := func(id string) *trust.EnrollSigner {
 		return &trust.EnrollSigner{
-			ID: id, Person: "Carol", Roles: []string{"cfo", "editor"}, SigType: trust.SigToken, PublicKey: newKey(t).Public(),
+			ID: id, Person: "carol", Roles: []string{"cfo", "editor"}, SigType: trust.SigToken, PublicKey: newKey(t).Public(),
 			NotBefore: ledger.At(now), NotAfter: ledger.At(now.Add(time.Hour)),
 		}
 	}
@@ -31,7 +31,7 @@ func TestSigners(t *testing.T) {
 	w.state(t, a, b, c, d, &trust.GrantRoles{Signer: "a", Roles: []string{"auditor"}}, &trust.RevokeRoles{Signer: "a", Roles: []string{"cfo"}},
 		&trust.RevokeRoles{Signer: "b", Roles: []string{"cfo", "editor"}}, &trust.RevokeSigner{ID: "c"})
 	require.NoError(t, w.Ledger.RevokeSigner(t.Context(), "d"))
-	row := ledger.Signer{ID: "e", Person: "Eve", Roles: []string{"cfo"}, SigType: trust.SigDev, PublicKey: "key", NotBefore: ledger.At(now), NotAfter: ledger.At(now)}
+	row := ledger.Signer{ID: "e", Person: "eve", Roles: []string{"cfo"}, SigType: trust.SigDev, PublicKey: "key", NotBefore: ledger.At(now), NotAfter: ledger.At(now)}
 	require.NoError(t, w.Ledger.EnrollSigner(t.Context(), row))
 	list, s, err = w.Signers(t.Context())
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestSignersMissing(t *testing.T) {
 	w := newWorld(t)
 	now := time.Now()
 	act := &trust.EnrollSigner{
-		ID: "a", Person: "Carol", Roles: []string{"cfo"}, SigType: trust.SigToken, PublicKey: newKey(t).Public(),
+		ID: "a", Person: "carol", Roles: []string{"cfo"}, SigType: trust.SigToken, PublicKey: newKey(t).Public(),
 		NotBefore: ledger.At(now), NotAfter: ledger.At(now.Add(time.Hour)),
 	}
 	st, err := w.Propose(t.Context(), trust.Acts{act}, w.ada, w.ben)

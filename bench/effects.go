@@ -76,7 +76,7 @@ func effects(ctx context.Context, pairs int, server *devserver.Server, dir strin
 	if err != nil {
 		return err
 	}
-	root, err := trust.DevBootstrap("bench", "Ada", admin, trust.LogKey{Origin: logKey.Name(), Key: logKey.Public()}, time.Now())
+	root, err := trust.DevBootstrap("bench", "ada", admin, trust.LogKey{Origin: logKey.Name(), Key: logKey.Public()}, time.Now())
 	if err != nil {
 		return err
 	}
@@ -103,8 +103,8 @@ func effects(ctx context.Context, pairs int, server *devserver.Server, dir strin
 	}
 	over := &authority.Authority{Bootstrap: root, Ledger: h.Store().Ledger}
 	said, err := over.Propose(ctx, trust.Acts{
-		&trust.AddPublisher{ID: "ada", Person: "Ada", Key: admin.Public(), Uses: []string{"plans"}},
-		&trust.AddAgent{AgentID: "bench", Owner: "Ada", Keys: []string{admin.Public()}}, &trust.AddGuardian{ID: "guardian", Key: guard.Public()},
+		&trust.AddPublisher{ID: "ada", Person: "ada", Key: admin.Public(), Uses: []string{"plans"}},
+		&trust.AddAgent{AgentID: "bench", Owner: "ada", Keys: []string{admin.Public()}}, &trust.AddGuardian{ID: "guardian", Key: guard.Public()},
 		&trust.SetBudget{Agent: "bench", Currency: "USD", Every: ledger.Forever, Limit: limit},
 	}, admin)
 	if err != nil {
@@ -156,7 +156,7 @@ func (b *bench) granted(ctx context.Context, over *authority.Authority, key *tru
 	return func(ctx context.Context) (sdk.WorkflowRun, error) {
 		count++
 		r := client.Request{ID: fmt.Sprintf("effects-%d", count), Start: contract.Start{Plan: compiled.Name + "@" + compiled.Version, Input: json.RawMessage(input)}}
-		if err := runs.Grant(key, &r, trust.Grant{Deployment: "bench", Audience: trust.Dev, Plan: digest, Agent: "bench", Requester: "Rae"}); err != nil {
+		if err := runs.Grant(key, &r, trust.Grant{Deployment: "bench", Audience: trust.Dev, Plan: digest, Agent: "bench", Requester: "rae"}); err != nil {
 			return nil, err
 		}
 		run, err := runs.Start(ctx, r)

@@ -11,7 +11,7 @@ import (
 // TestCutOff: of a run that Temporal has ended, nothing says that anybody waits or is asked.
 func TestCutOff(t *testing.T) {
 	s := &contract.State{
-		Waiting: []contract.Wait{{Kind: contract.WaitApproval}}, Paused: &contract.Pause{By: "Bob"}, Barriers: []contract.BarrierStatus{{ID: "b/1"}},
+		Waiting: []contract.Wait{{Kind: contract.WaitApproval}}, Paused: &contract.Pause{By: "bob"}, Barriers: []contract.BarrierStatus{{ID: "b/1"}},
 		Counts: contract.Counts{Succeeded: 1, Running: 1, Pending: 2},
 		Nodes:  []contract.NodeStatus{{ID: "a", State: contract.Succeeded}, {ID: "b", State: contract.Running}, {ID: "c", State: contract.Pending}},
 	}

@@ -172,7 +172,7 @@ var keys = []key[Config]{
 	{name: "author", sort: text, at: func(c *Config) any { return &c.Author },
 		doc: "The author of published plans, as recorded in the audit log. With `trust.bootstrap` it is the id of a publisher. If it is empty, it is the machine's user."},
 	{name: "requester", sort: text, at: func(c *Config) any { return &c.Requester },
-		doc: "The person who starts runs, as recorded in start grants and the audit log. If it is empty, it is the machine's user."},
+		doc: "The id of the person who starts runs, as recorded in start grants and the audit log: small letters, digits and `. _ @ -`. If it is empty, it is the machine's user."},
 
 	{name: "catalog", sort: path, at: func(c *Config) any { return &c.CatalogFile },
 		doc: "The catalog file: which operations of MCP servers and executables plans may call, with schemas, effect classes and trust. `--catalog` takes precedence."},

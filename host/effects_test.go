@@ -217,7 +217,7 @@ func TestEffectsShareABudget(t *testing.T) {
 	a := act(t, writes)
 	limit, err := ledger.ParseMoney("1.00", "USD")
 	require.NoError(t, err)
-	a.state(t, &trust.AddAgent{AgentID: "org", Owner: "Ada", Keys: []string{}},
+	a.state(t, &trust.AddAgent{AgentID: "org", Owner: "ada", Keys: []string{}},
 		&trust.SetBudget{Agent: "org", Currency: "USD", Every: ledger.Monthly, Limit: limit},
 		&trust.SetBudget{Agent: "tester", Currency: "USD", Every: ledger.Forever, Parent: "org", Limit: limit})
 	source := strings.Replace(actingPlan, "template: book/write", "template: book/write, cost_estimate: 0.07", 1)

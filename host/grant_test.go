@@ -33,7 +33,7 @@ func TestStartGrants(t *testing.T) {
 			d := deploy(t, &o)
 			h := stage.Host(t, host.Options{Store: o, Trust: d.bootstrap})
 			store := people(t, h, o)
-			d.state(t, store, d.publisher(), &trust.AddAgent{AgentID: "tester", Owner: "Ada", Keys: []string{d.starts.Public()}})
+			d.state(t, store, d.publisher(), &trust.AddAgent{AgentID: "tester", Owner: "ada", Keys: []string{d.starts.Public()}})
 			row := d.row(t, store, versioned("1"), nil)
 			_, err := store.PublishPlan(t.Context(), row)
 			require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestStartGrants(t *testing.T) {
 			grant := func(key *trust.Key, name string, change func(*trust.Grant)) json.RawMessage {
 				g := trust.Grant{
 					Deployment: "test", Audience: trust.Prod, Namespace: "default", WorkflowID: id(name), Plan: row.Digest,
-					Input: plan.DigestOf([]byte(`{"x":2}`)), Agent: "tester", Requester: "Rae", Nonce: fmt.Sprintf("%032x", len(name)),
+					Input: plan.DigestOf([]byte(`{"x":2}`)), Agent: "tester", Requester: "rae", Nonce: fmt.Sprintf("%032x", len(name)),
 					Issued: ledger.At(now), Expires: ledger.At(now.Add(time.Hour)),
 				}
 				if change != nil {

@@ -102,7 +102,7 @@ func TestKillsLoseNoApproval(t *testing.T) {
 			// On SQLite, a process that is stopped in a transaction would keep the others
 			// from writing.
 			k := deployKilled(t, victim, true, strings.Replace(actingPlan, "{rollback", "{approval: {groups: [{role: editor, min: 1}]}, rollback", 1))
-			eve := k.Enrol(t, k.ledger, trust.SigToken, "Eve", "editor")
+			eve := k.Enrol(t, k.ledger, trust.SigToken, "eve", "editor")
 			n := 0
 			for point, interrupt := range approvedPoints {
 				for range (*kills + together - 1) / together {

@@ -95,14 +95,14 @@ func TestPause(t *testing.T) {
 	for _, bad := range []string{`7`, `[]`, `{"why":"x"}`, `{"reason":"` + strings.Repeat("x", contract.MaxOrderReason+1) + `"}`} {
 		require.Equal(t, contract.CodeMalformed, a.pause(t, run, bad).Code, bad)
 	}
-	foreign := a.order(t, run, fay.Key, trust.Order{Order: trust.OrderPause, By: "Eve", Signer: eve.ID})
+	foreign := a.order(t, run, fay.Key, trust.Order{Order: trust.OrderPause, By: "eve", Signer: eve.ID})
 	require.Equal(t, contract.CodeRefused, a.pause(t, run, string(foreign)).Code, "another key has signed it")
-	other := a.order(t, run, eve.Key, trust.Order{Order: trust.OrderResume, By: "Eve", Signer: eve.ID})
+	other := a.order(t, run, eve.Key, trust.Order{Order: trust.OrderResume, By: "eve", Signer: eve.ID})
 	require.Equal(t, contract.CodeRefused, a.pause(t, run, string(other)).Code, "it is another order")
 	require.Empty(t, a.told(t, run))
 	require.Equal(t, contract.RunRunning, stage.State(t, a.h.Client(), run).State)
 
-	signed := a.order(t, run, eve.Key, trust.Order{Order: trust.OrderPause, By: "Eve", Signer: eve.ID, Reason: "look `first`"})
+	signed := a.order(t, run, eve.Key, trust.Order{Order: trust.OrderPause, By: "eve", Signer: eve.ID, Reason: "look `first`"})
 	s := a.pause(t, run, string(signed))
 	require.Equal(t, contract.Steering{Accepted: true, State: contract.RunPaused, Verified: true}, s)
 	require.Equal(t, contract.CodeUnchanged, a.pause(t, run, `{}`).Code)
@@ -126,7 +126,7 @@ func TestPause(t *testing.T) {
 	require.Empty(t, a.written(t))
 
 	require.Equal(t, contract.CodeRefused, a.resume(t, run, string(signed)).Code, "an order to pause")
-	s = a.resume(t, run, `{"by":"Bob","reason":"go"}`)
+	s = a.resume(t, run, `{"by":"bob","reason":"go"}`)
 	require.Equal(t, contract.Steering{Accepted: true, State: contract.RunRunning}, s)
 	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
 	require.Equal(t, []string{`{"line":"one"}`}, a.written(t))
@@ -134,9 +134,9 @@ func TestPause(t *testing.T) {
 	require.ErrorAs(t, err, new(*client.EndedError))
 	told := a.told(t, run)
 	require.Len(t, told, 2)
-	require.Equal(t, ledger.Order{Kind: ledger.RunPaused, N: told[0].N, By: "Eve", Reason: "look `first`", Signer: eve.ID, Signed: told[0].Signed}, told[0])
+	require.Equal(t, ledger.Order{Kind: ledger.RunPaused, N: told[0].N, By: "eve", Reason: "look `first`", Signer: eve.ID, Signed: told[0].Signed}, told[0])
 	require.JSONEq(t, string(signed), string(told[0].Signed))
-	require.Equal(t, ledger.Order{Kind: ledger.RunResumed, N: told[1].N, By: "Bob", Reason: "go"}, told[1])
+	require.Equal(t, ledger.Order{Kind: ledger.RunResumed, N: told[1].N, By: "bob", Reason: "go"}, told[1])
 	a.replays(t, run)
 
 	// A reset applies what came after it again, and does nothing twice.
@@ -171,7 +171,7 @@ func (a *acting) startPaused(t *testing.T, name, digest string) sdk.WorkflowRun 
 	}, contract.WorkflowType, contract.Start{Plan: digest, Input: json.RawMessage(input), Grant: a.Grant(t, id, digest, input)})
 	u, err := a.h.Client().UpdateWithStartWorkflow(t.Context(), sdk.UpdateWithStartWorkflowOptions{
 		StartWorkflowOperation: start, UpdateOptions: sdk.UpdateWorkflowOptions{
-			WorkflowID: id, UpdateName: contract.UpdatePause, Args: []any{contract.Asked{By: "Bob"}}, WaitForStage: sdk.WorkflowUpdateStageCompleted,
+			WorkflowID: id, UpdateName: contract.UpdatePause, Args: []any{contract.Asked{By: "bob"}}, WaitForStage: sdk.WorkflowUpdateStageCompleted,
 		},
 	})
 	require.NoError(t, err)
@@ -196,7 +196,7 @@ func TestPausedFromTheStart(t *testing.T) {
 	cancelled := a.startPaused(t, "cancelled", long)
 	state := stage.State(t, a.h.Client(), run)
 	require.Equal(t, contract.Counts{Pending: 2}, state.Counts)
-	require.Equal(t, contract.Pause{Since: state.Paused.Since, By: "Bob"}, *state.Paused)
+	require.Equal(t, contract.Pause{Since: state.Paused.Since, By: "bob"}, *state.Paused)
 
 	executions := 0
 	stage.Until(t, "it has continued as new twice", func() bool {
@@ -242,7 +242,7 @@ func TestPausesAreBounded(t *testing.T) {
 	}
 	require.Equal(t, contract.CodeUnsigned, a.pause(t, run, `{}`).Code)
 	signed := func(order string) string {
-		return string(a.order(t, run, eve.Key, trust.Order{Order: order, By: "Eve", Signer: eve.ID}))
+		return string(a.order(t, run, eve.Key, trust.Order{Order: order, By: "eve", Signer: eve.ID}))
 	}
 	require.True(t, a.pause(t, run, signed(trust.OrderPause)).Verified)
 	require.True(t, a.resume(t, run, `{}`).Accepted, "a run can always be resumed")
@@ -292,7 +292,7 @@ func TestPausedWhileTheStoreIsAway(t *testing.T) {
 	}
 	resumed := make(chan answer, 1)
 	go func() {
-		s, err := a.runs().Resume(t.Context(), run.GetID(), json.RawMessage(`{"by":"Bob"}`))
+		s, err := a.runs().Resume(t.Context(), run.GetID(), json.RawMessage(`{"by":"bob"}`))
 		resumed <- answer{s, err}
 	}()
 	stage.Until(t, "the ledger does not take the order", func() bool {

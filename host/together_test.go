@@ -25,7 +25,7 @@ func TestTwoSignTogether(t *testing.T) {
 	for name, kind := range map[string]string{"sqlite": trust.SigDev, "postgres": trust.SigToken} {
 		t.Run(name, func(t *testing.T) {
 			k := deployKilled(t, "nobody", kind == trust.SigToken, approvedPlan)
-			people := []stage.Signer{k.Enrol(t, k.ledger, kind, "Eve", "editor"), k.Enrol(t, k.ledger, kind, "Fay", "finance")}
+			people := []stage.Signer{k.Enrol(t, k.ledger, kind, "eve", "editor"), k.Enrol(t, k.ledger, kind, "fay", "finance")}
 			const rounds = 20
 			for n := range rounds {
 				round := fmt.Sprintf("r%d", n)

@@ -101,7 +101,7 @@ func TestKeysOnToken(t *testing.T) {
 	log, guardian := d.token.Key(t, "log"), d.token.Key(t, "guardian")
 	logKey, guardianKey := d.publics(t, d.settle(t, log, guardian, softhsm.PIN))
 	admin := newKey(t)
-	root, err := trust.DevBootstrap("test", "Ada", admin, logKey, time.Now())
+	root, err := trust.DevBootstrap("test", "ada", admin, logKey, time.Now())
 	require.NoError(t, err)
 	raw, err := root.Encode()
 	require.NoError(t, err)
@@ -118,8 +118,8 @@ func TestKeysOnToken(t *testing.T) {
 	d.again(t)
 	t.Cleanup(func() { require.NoError(t, d.h.Close()) })
 	keys := []string{admin.Public()}
-	d.state(t, &trust.AddPublisher{ID: "ada", Person: "Ada", Key: admin.Public(), Uses: []string{trust.UsePlans}},
-		&trust.AddAgent{AgentID: "tester", Owner: "Ada", Keys: keys, Vouching: keys}, &trust.AddGuardian{ID: "g1", Key: guardianKey})
+	d.state(t, &trust.AddPublisher{ID: "ada", Person: "ada", Key: admin.Public(), Uses: []string{trust.UsePlans}},
+		&trust.AddAgent{AgentID: "tester", Owner: "ada", Keys: keys, Vouching: keys}, &trust.AddGuardian{ID: "g1", Key: guardianKey})
 	digest := d.publish(t, actingPlan)
 	ends := func(name string) error {
 		return stage.Await(t, d.h.Client(), d.start(t, name, digest, `{"line":"`+name+`"}`), nil)

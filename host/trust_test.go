@@ -50,7 +50,7 @@ func deploy(t *testing.T, o *store.Options) *deployment {
 	d.bootstrap = &trust.Bootstrap{
 		Format: trust.BootstrapFormat, Deployment: "test", Audience: trust.Prod, Quorum: 2, Issued: ledger.At(time.Now()),
 		Log: trust.LogKey{Origin: key.Name(), Key: key.Public()}, Witnesses: trust.Witnesses{Keys: []string{}},
-		Admins: []trust.Admin{{ID: "ada", Person: "Ada", Key: d.ada.Public()}, {ID: "ben", Person: "Ben", Key: d.ben.Public()}},
+		Admins: []trust.Admin{{ID: "ada", Person: "ada", Key: d.ada.Public()}, {ID: "ben", Person: "ben", Key: d.ben.Public()}},
 	}
 	require.NoError(t, d.bootstrap.Check())
 	return d
@@ -95,7 +95,7 @@ func (d *deployment) row(t *testing.T, store ledger.Store, text string, change f
 }
 
 func (d *deployment) publisher() *trust.AddPublisher {
-	return &trust.AddPublisher{ID: "fay", Person: "Fay", Key: d.author.Public(), Uses: []string{trust.UsePlans}}
+	return &trust.AddPublisher{ID: "fay", Person: "fay", Key: d.author.Public(), Uses: []string{trust.UsePlans}}
 }
 
 // versioned is a plan of that version.
@@ -168,7 +168,7 @@ func TestPublishedPlansAreSigned(t *testing.T) {
 			refused("signed@1", `is signed by "fay", who is revoked since `+s.Issued.String())
 
 			// A statement that the admins have not agreed on ends all trust.
-			e, err := s.Draft(time.Now(), &trust.AddPublisher{ID: "eve", Person: "Eve", Key: newKey(t).Public(), Uses: []string{trust.UsePlans}}).Envelope(d.ada)
+			e, err := s.Draft(time.Now(), &trust.AddPublisher{ID: "eve", Person: "eve", Key: newKey(t).Public(), Uses: []string{trust.UsePlans}}).Envelope(d.ada)
 			require.NoError(t, err)
 			raw, err := e.Encode()
 			require.NoError(t, err)

@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 )
 
 // Commit says how an effect is approved, checked and undone.
@@ -57,7 +58,7 @@ type Barrier struct {
 	// ExpiresInMS is the shortest time that a member gives, in milliseconds after
 	// the barrier opens; 0 is "not given", which means [DefaultExpiresInMS].
 	ExpiresInMS int64 `json:"expires_in_ms,omitempty"`
-	// Exclude lists the persons who may not sign for any member, sorted.
+	// Exclude lists the ids of persons who may not sign for any member, sorted.
 	Exclude []string `json:"exclude,omitempty"`
 }
 
@@ -139,3 +140,9 @@ type Marks struct {
 
 // Mark says whether the value and the decision of a node or an edge are tainted.
 type Mark struct{ Value, Decision bool }
+
+// IsPerson reports whether a text is the id of a person: 1 to 256 small letters, digits and the
+// signs . _ @ -, so that one person has one. Names for people to read identify nobody.
+func IsPerson(s string) bool {
+	return s != "" && len(s) <= 256 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789._@-") == ""
+}

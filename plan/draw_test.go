@@ -76,6 +76,16 @@ func names(t *rapid.T, label string) []string {
 	return out
 }
 
+// persons draws a sorted list of ids of persons.
+func persons(t *rapid.T) []string {
+	out := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z0-9._@-]{1,9}`), 0, 4, rapid.ID[string]).Draw(t, "exclude")
+	slices.Sort(out)
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
 func template(t *rapid.T, label string) json.RawMessage {
 	raw, err := plan.Canonical(value(2).Draw(t, label))
 	if err != nil {
@@ -250,7 +260,7 @@ func leads(p *plan.Plan, from []int, to int) bool {
 }
 
 func barrier(t *rapid.T, id string, member int) plan.Barrier {
-	b := plan.Barrier{ID: id, Members: []int{member}, ExpiresInMS: rapid.Int64Range(1, 1e9).Draw(t, "expires"), Exclude: names(t, "exclude")}
+	b := plan.Barrier{ID: id, Members: []int{member}, ExpiresInMS: rapid.Int64Range(1, 1e9).Draw(t, "expires"), Exclude: persons(t)}
 	for _, r := range names(t, "roles") {
 		if r != "" {
 			b.Groups = append(b.Groups, plan.Group{Role: r, Min: rapid.IntRange(1, 9).Draw(t, "min")})

@@ -177,6 +177,8 @@ func (p *Plan) verifyBarriers(waits []int) error {
 			return bad("expiry out of range")
 		case !ascending(b.Exclude):
 			return bad("exclude is not a sorted list of names")
+		case slices.ContainsFunc(b.Exclude, func(x string) bool { return !IsPerson(x) }):
+			return bad("exclude has what is not the id of a person")
 		}
 		first, ids[b.ID] = b.Members[0], true
 		for _, err := range []error{sorted(b.Groups), b.FollowUp.Verify()} {

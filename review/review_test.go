@@ -149,11 +149,11 @@ func TestWaits(t *testing.T) {
 	d := stage.Deploy(t, new(host.Options))
 	s := stores["sqlite"](t)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	ada := d.Enrol(t, s, trust.SigDev, "Ada", "finance", "legal")
-	d.Enrol(t, s, trust.SigDev, "Ben", "finance")
-	d.Enrol(t, s, trust.SigDev, "Cleo", "legal")
-	d.Enrol(t, s, trust.SigDev, "Dan", "intern")
-	d.Enrol(t, s, trust.SigDev, "Rae", "finance", "legal")
+	ada := d.Enrol(t, s, trust.SigDev, "ada", "finance", "legal")
+	d.Enrol(t, s, trust.SigDev, "ben", "finance")
+	d.Enrol(t, s, trust.SigDev, "cleo", "legal")
+	d.Enrol(t, s, trust.SigDev, "dan", "intern")
+	d.Enrol(t, s, trust.SigDev, "rae", "finance", "legal")
 	state, err := trust.Read(t.Context(), s, d.Root)
 	require.NoError(t, err)
 	lent := lends(t, state, ada, "dan-key", func(d *approval.Delegation) { d.Roles = []string{"finance", "legal"} })
@@ -230,14 +230,14 @@ func lends(t *testing.T, s trust.State, by stage.Signer, delegate string, edit f
 func wait(t *testing.T, s ledger.Store, barriers int) (*review.Reader, stage.Signer) {
 	t.Helper()
 	d := stage.Deploy(t, new(host.Options))
-	eve := d.Enrol(t, s, trust.SigDev, "Eve", "editor")
-	fay := d.Enrol(t, s, trust.SigDev, "Fay", "finance")
-	d.Enrol(t, s, trust.SigDev, "Leo", "legal")
+	eve := d.Enrol(t, s, trust.SigDev, "eve", "editor")
+	fay := d.Enrol(t, s, trust.SigDev, "fay", "finance")
+	d.Enrol(t, s, trust.SigDev, "leo", "legal")
 	state, err := trust.Read(t.Context(), s, d.Root)
 	require.NoError(t, err)
 	run := ledger.Run{
 		Workflow: "w", Root: "r", Origin: "r", PlanDigest: plan.DigestOf([]byte("plan")), PlanName: "pay", PlanVersion: "1.0",
-		Agent: "tester", Requester: "Rae", InputDigest: plan.DigestOf([]byte("input")),
+		Agent: "tester", Requester: "rae", InputDigest: plan.DigestOf([]byte("input")),
 	}
 	require.NoError(t, s.OpenRun(t.Context(), run))
 	now := time.Now()
@@ -251,7 +251,7 @@ func wait(t *testing.T, s ledger.Store, barriers int) (*review.Reader, stage.Sig
 		require.NoError(t, err)
 		q := approval.Request{
 			Deployment: state.Deployment, Audience: state.Audience, Namespace: "default", Workflow: "w", Origin: "r", Barrier: id, Name: "post", Plan: run.PlanDigest, PlanName: "pay@1.0",
-			Agent: "tester", Requester: "Rae", Text: plan.DigestOf([]byte(id)), Renderer: approval.Renderer, Opened: ledger.At(now), Expires: expires,
+			Agent: "tester", Requester: "rae", Text: plan.DigestOf([]byte(id)), Renderer: approval.Renderer, Opened: ledger.At(now), Expires: expires,
 			Rule:    approval.Rule{Groups: []plan.Group{{Role: "editor", Min: 1}, {Role: "finance", Min: 1}}, Excluded: []string{"rae"}},
 			Actions: []approval.Action{{Node: "post", Path: "post/1", Operation: "site/post", Effect: plan.Committing, Invocation: id, Action: got.Decision.ActionDigest, Decision: got.Decision.ID}},
 		}

@@ -75,7 +75,7 @@ trust: {bootstrap: bootstrap.json}
 	limit := 0
 	draft := func(by string) string {
 		limit++
-		acts := fmt.Sprintf(`[{"act": "agent.add", "data": {"agent_id": "%s-%d", "owner": "Ada", "keys": []}},
+		acts := fmt.Sprintf(`[{"act": "agent.add", "data": {"agent_id": "%s-%d", "owner": "ada", "keys": []}},
 			{"act": "budget.set", "data": {"agent": "bot", "currency": "USD", "every": "forever", "limit": {"amount": "%d.00", "currency": "USD"}}}]`, by, limit, limit)
 		name := fmt.Sprint(by, limit)
 		d.write(t, name+".json", acts)

@@ -159,13 +159,16 @@ func untrusted(err error) error {
 // person returns the person configured under a key, or else the machine's user.
 func person(key, configured string) (string, error) {
 	if configured != "" {
+		if key == "requester" && !plan.IsPerson(configured) {
+			return "", misuse("%s: %s is not the id of a person", key, printable(configured)).withHint("It has 1 to 256 small letters, digits and . _ @ -.")
+		}
 		return configured, nil
 	}
 	u, err := user.Current()
 	if err != nil {
 		return "", misuse("the user is not known: %s", err).withHint("Set %s (CHIMERA_%s).", key, strings.ToUpper(key))
 	}
-	return u.Username, nil
+	return trust.PersonOf(u.Username), nil
 }
 
 // published finds a plan by name, name@version or digest.

@@ -511,7 +511,7 @@ func behind(ts *testscript.TestScript, _ bool, args []string) {
 		_, err = s.Ledger.PublishPlan(ctx, ledger.Plan{Name: args[1], Version: "1", Digest: digest, SourceDigest: digest, Author: "dev"})
 	case "signer":
 		v := ledger.Signer{
-			ID: args[1], Person: "Eve", Roles: []string{"cfo"}, SigType: trust.SigDev, PublicKey: "key",
+			ID: args[1], Person: "eve", Roles: []string{"cfo"}, SigType: trust.SigDev, PublicKey: "key",
 			NotBefore: ledger.At(time.Now()), NotAfter: ledger.At(time.Now().Add(time.Hour)),
 		}
 		err = s.Ledger.EnrollSigner(ctx, v)

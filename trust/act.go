@@ -325,7 +325,7 @@ func (a *EnrollSigner) check() error {
 	if err := name("a signer", a.ID); err != nil {
 		return err
 	}
-	if err := name("a person", a.Person); err != nil {
+	if err := person("a person", a.Person); err != nil {
 		return err
 	}
 	if err := names("roles", a.Roles, 1); err != nil {
@@ -404,7 +404,7 @@ func (a *AddPublisher) check() error {
 	if err := name("a publisher", a.ID); err != nil {
 		return err
 	}
-	if err := name("a person", a.Person); err != nil {
+	if err := person("a person", a.Person); err != nil {
 		return err
 	}
 	if _, err := ParsePublic(a.Key); err != nil {
@@ -427,7 +427,7 @@ func (a *AddAgent) check() error {
 	if err := name("an agent", a.AgentID); err != nil {
 		return err
 	}
-	if err := name("a person", a.Owner); err != nil {
+	if err := person("an owner", a.Owner); err != nil {
 		return err
 	}
 	for _, s := range []string{a.PersonaRef, a.WalletAddress} {
@@ -450,6 +450,11 @@ func (a *SetAgentKeys) check() error {
 func startKeys(agent string, keys, vouching, requesters []string) error {
 	if err := names("requesters", requesters, 0); err != nil {
 		return err
+	}
+	for _, s := range requesters {
+		if err := person("a requester", s); err != nil {
+			return err
+		}
 	}
 	if err := keysOf("agent "+agent, keys); err != nil {
 		return err

@@ -15,7 +15,7 @@ func TestOneKeyHasOneRole(t *testing.T) {
 	w := newWorld(t)
 	key := newPublic(t)
 	signer := func(id string, a Audience) *EnrollSigner {
-		of := &EnrollSigner{ID: id, Person: "Dana", Roles: []string{"finance"}, SigType: SigToken, PublicKey: key, NotBefore: at(0), NotAfter: at(99)}
+		of := &EnrollSigner{ID: id, Person: "dana", Roles: []string{"finance"}, SigType: SigToken, PublicKey: key, NotBefore: at(0), NotAfter: at(99)}
 		if a == Dev {
 			of.SigType = SigDev
 		}
@@ -27,14 +27,14 @@ func TestOneKeyHasOneRole(t *testing.T) {
 	}
 	roles := []role{
 		{"admin", "", func(Audience) []Act {
-			return []Act{&SetAdmins{[]Admin{w.b.Admins[0], w.b.Admins[2], {"hal", "Hal", key}}, 2}}
+			return []Act{&SetAdmins{[]Admin{w.b.Admins[0], w.b.Admins[2], {"hal", "hal", key}}, 2}}
 		}},
 		{"signer", "", func(a Audience) []Act { return []Act{signer("s", a)} }},
 		{"signer", "revoked", func(a Audience) []Act { return []Act{signer("r", a), &RevokeSigner{"r"}} }},
-		{"publisher", "", func(Audience) []Act { return []Act{&AddPublisher{"p", "Fay", key, []string{"plans"}}} }},
+		{"publisher", "", func(Audience) []Act { return []Act{&AddPublisher{"p", "fay", key, []string{"plans"}}} }},
 		{"guardian", "", func(Audience) []Act { return []Act{&AddGuardian{"g", key}} }},
 		{"guardian", "revoked", func(Audience) []Act { return []Act{&AddGuardian{"h", key}, &RevokeGuardian{"h"}} }},
-		{"agent", "", func(Audience) []Act { return []Act{&AddAgent{AgentID: "a", Owner: "Cleo", Keys: []string{key}}} }},
+		{"agent", "", func(Audience) []Act { return []Act{&AddAgent{AgentID: "a", Owner: "cleo", Keys: []string{key}}} }},
 		{"agent", "with new keys", func(Audience) []Act { return []Act{agent("b"), &SetAgentKeys{AgentID: "b", Keys: []string{key}}} }},
 		{"log", "", func(Audience) []Act { return []Act{&RotateLog{LogKey{"example.com/log", noted(t, key)}}} }},
 	}

@@ -153,7 +153,7 @@ func admins(all []Admin, quorum, least int) error {
 		if err := name("an admin", a.ID); err != nil {
 			return err
 		}
-		if err := name("a person", a.Person); err != nil {
+		if err := person("a person", a.Person); err != nil {
 			return err
 		}
 		if _, err := ParsePublic(a.Key); err != nil {
@@ -162,7 +162,7 @@ func admins(all []Admin, quorum, least int) error {
 		if ids[a.ID] || keys[a.Key] {
 			return invalid("the admin %s, or its key, is listed twice", a.ID)
 		}
-		ids[a.ID], keys[a.Key], persons[fold(a.Person)] = true, true, true
+		ids[a.ID], keys[a.Key], persons[a.Person] = true, true, true
 	}
 	if quorum < least {
 		return invalid("a quorum of %d is below %d", quorum, least)

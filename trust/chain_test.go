@@ -41,7 +41,7 @@ func (w *world) found() *world {
 	t := w.t
 	w.b = &Bootstrap{
 		Format: BootstrapFormat, Deployment: "example", Audience: Prod, Quorum: 2, Log: LogKey{"example.com/log", w.log}, Witnesses: Witnesses{Keys: []string{}}, Issued: at(0),
-		Admins: []Admin{{"ada-1", "Ada", w.ada.Public()}, {"ada-2", "ada", w.too.Public()}, {"ben", "Ben", w.ben.Public()}},
+		Admins: []Admin{{"ada-1", "ada", w.ada.Public()}, {"ada-2", "ada", w.too.Public()}, {"ben", "ben", w.ben.Public()}},
 	}
 	require.NoError(t, w.b.Check())
 	return w
@@ -66,7 +66,7 @@ func (w *world) sign(st *Statement, keys ...*Key) []byte {
 	return raw
 }
 
-func agent(id string) *AddAgent { return &AddAgent{AgentID: id, Owner: "Cleo", Keys: []string{}} }
+func agent(id string) *AddAgent { return &AddAgent{AgentID: id, Owner: "cleo", Keys: []string{}} }
 
 func money(t testing.TB, n int64) ledger.Money {
 	m, err := ledger.Minor(n, "USD")
@@ -78,16 +78,16 @@ func money(t testing.TB, n int64) ledger.Money {
 func (w *world) everything() []Act {
 	_, rotated, _ := ledger.NewKey("example.com/log")
 	return []Act{
-		&EnrollSigner{ID: "s1", Person: "Dana", Roles: []string{"finance"}, SigType: "pkcs11", PublicKey: newPublic(w.t), NotBefore: at(0), NotAfter: at(99)},
+		&EnrollSigner{ID: "s1", Person: "dana", Roles: []string{"finance"}, SigType: "pkcs11", PublicKey: newPublic(w.t), NotBefore: at(0), NotAfter: at(99)},
 		&GrantRoles{"s1", []string{"cfo", "finance"}}, &RevokeRoles{"s1", []string{"finance"}},
-		&EnrollSigner{ID: "s2", Person: "Eve", Roles: []string{"risk"}, SigType: "pkcs11", PublicKey: newPublic(w.t), NotBefore: at(0), NotAfter: at(99)}, &RevokeSigner{"s2"},
+		&EnrollSigner{ID: "s2", Person: "eve", Roles: []string{"risk"}, SigType: "pkcs11", PublicKey: newPublic(w.t), NotBefore: at(0), NotAfter: at(99)}, &RevokeSigner{"s2"},
 		&ActivateBundle{plan.DigestOf([]byte("bundle"))}, &TrustTool{ToolID: "mail/send", Fingerprint: plan.DigestOf([]byte("tool")), Status: "manual_review"},
-		&AddPublisher{"p1", "Fay", ed(w.t).Public(), []string{"plans"}}, &AddPublisher{"p2", "Gus", ed(w.t).Public(), []string{"manifests", "plans"}}, &RevokePublisher{"p2"},
+		&AddPublisher{"p1", "fay", ed(w.t).Public(), []string{"plans"}}, &AddPublisher{"p2", "gus", ed(w.t).Public(), []string{"manifests", "plans"}}, &RevokePublisher{"p2"},
 		agent("a1"), agent("a2"), &SetAgentKeys{AgentID: "a1", Keys: []string{ed(w.t).Public()}},
 		&SetBudget{Agent: "a1", Currency: "USD", Every: ledger.Forever, Limit: money(w.t, 500)}, &SetBudget{Agent: "a2", Currency: "USD", Every: ledger.Forever, Parent: "a1", Limit: money(w.t, 100)},
 		&AddGuardian{"g1", ed(w.t).Public()}, &AddGuardian{"g2", ed(w.t).Public()}, &RevokeGuardian{"g2"},
 		&RotateLog{LogKey{"example.com/log", rotated}}, &SetWitnesses{Witnesses{Keys: []string{}}},
-		&SetAdmins{[]Admin{w.b.Admins[0], w.b.Admins[2], {"hal", "Hal", w.too.Public()}}, 2},
+		&SetAdmins{[]Admin{w.b.Admins[0], w.b.Admins[2], {"hal", "hal", w.too.Public()}}, 2},
 	}
 }
 
@@ -178,11 +178,11 @@ func TestChainRefuses(t *testing.T) {
 		"unknown field":                {rewrite(`"acts":`, `"also":1,"acts":`), "unknown field"},
 		"unknown field of an act":      {rewrite(`"agent_id":`, `"also":1,"agent_id":`), "a field is missing, empty, or not written"},
 		"another format":               {rewrite(`statement/v1`, `statement/v2`), "the format is"},
-		"an act too little":            {rewrite(`"owner":"Cleo"`, `"owner":""`), "is not the name of a person"},
+		"an act too little":            {rewrite(`"owner":"cleo"`, `"owner":""`), "is not the id of a"},
 		"null for an act":              {rewrite(`"agent.add"`, `null`), "which this version does not know"},
 		"agent again":                  {act(agent("a1")), "the agent a1 is there already"},
 		"revokes nobody":               {act(&RevokeSigner{"s1"}), "there is no signer s1"},
-		"software key in production":   {act(&EnrollSigner{ID: "s", Person: "P", Roles: []string{"r"}, SigType: "dev", PublicKey: newPublic(t), NotBefore: at(0), NotAfter: at(1)}), "software keys (dev) sign only in dev"},
+		"software key in production":   {act(&EnrollSigner{ID: "s", Person: "p", Roles: []string{"r"}, SigType: "dev", PublicKey: newPublic(t), NotBefore: at(0), NotAfter: at(1)}), "software keys (dev) sign only in dev"},
 		"quorum falls":                 {act(&SetAdmins{w.b.Admins, 1}), "a quorum of 1 is below 2"},
 		"budget of nobody":             {act(&SetBudget{Agent: "a7", Currency: "USD", Every: ledger.Forever, Limit: money(t, 1)}), "there is no agent a7"},
 		"budget without its parent":    {act(&SetBudget{Agent: "a1", Parent: "a2", Currency: "USD", Every: ledger.Forever, Limit: money(t, 1)}), "a2 has no budget"},
@@ -224,7 +224,7 @@ func must(_, public string, err error) string {
 func TestAdmins(t *testing.T) {
 	w := newWorld(t)
 	ivy := ed(t)
-	change := w.state().Draft(day, &SetAdmins{[]Admin{w.b.Admins[0], {"ivy", "Ivy", ivy.Public()}}, 2})
+	change := w.state().Draft(day, &SetAdmins{[]Admin{w.b.Admins[0], {"ivy", "ivy", ivy.Public()}}, 2})
 	_, err := w.state().Next(w.sign(change, w.ada, ivy))
 	require.ErrorContains(t, err, "1 of the admins' persons", "who is admitted does not admit herself")
 	s := w.state(w.sign(change))
@@ -234,7 +234,7 @@ func TestAdmins(t *testing.T) {
 	require.NoError(t, err)
 
 	// A quorum that was raised does not fall again.
-	up := w.state().Draft(day, &SetAdmins{append(slices.Clone(w.b.Admins), Admin{"ivy", "Ivy", ivy.Public()}), 3})
+	up := w.state().Draft(day, &SetAdmins{append(slices.Clone(w.b.Admins), Admin{"ivy", "ivy", ivy.Public()}), 3})
 	s = w.state(w.sign(up))
 	_, err = s.Next(w.sign(s.Draft(day, agent("a"))))
 	require.ErrorContains(t, err, "2 of the admins' persons")

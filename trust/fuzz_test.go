@@ -18,7 +18,7 @@ func FuzzSigned(f *testing.F) {
 	author, starts := seeded(f, 1), seeded(f, 2)
 	bot := agent("bot")
 	bot.Keys = []string{starts.Public()}
-	s := w.state(w.sign(w.state().Draft(day, bot, &AddPublisher{"fay", "Fay", author.Public(), []string{UsePlans}})))
+	s := w.state(w.sign(w.state().Draft(day, bot, &AddPublisher{"fay", "fay", author.Public(), []string{UsePlans}})))
 	row := ledger.Plan{Name: "pay", Version: "1", Author: "fay", Digest: plan.DigestOf([]byte("p")), SourceDigest: plan.DigestOf([]byte("s"))}
 	signature, err := SignPlan(author, Plan{
 		Deployment: s.Deployment, Audience: s.Audience, Author: "fay", Name: "pay", Version: "1", SourceDigest: row.SourceDigest, Digest: row.Digest, Issued: at(1),
@@ -28,7 +28,7 @@ func FuzzSigned(f *testing.F) {
 	}
 	grant := Grant{
 		Deployment: s.Deployment, Audience: s.Audience, Namespace: "default", WorkflowID: "w", Plan: row.Digest, Input: row.SourceDigest,
-		Agent: "bot", Requester: "Rae", Nonce: "00112233445566778899aabbccddeeff", Issued: at(1), Expires: at(2),
+		Agent: "bot", Requester: "rae", Nonce: "00112233445566778899aabbccddeeff", Issued: at(1), Expires: at(2),
 	}
 	envelope, err := SignGrant(starts, grant)
 	if err != nil {

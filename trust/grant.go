@@ -155,10 +155,13 @@ func (g *Grant) check() error {
 	if err := digest("the input", g.Input); err != nil {
 		return err
 	}
-	for _, s := range []string{g.Deployment, g.Namespace, g.WorkflowID, g.Agent, g.Requester} {
+	for _, s := range []string{g.Deployment, g.Namespace, g.WorkflowID, g.Agent} {
 		if err := name("a part of the grant", s); err != nil {
 			return err
 		}
+	}
+	if err := person("a requester", g.Requester); err != nil {
+		return err
 	}
 	if !IsNonce(g.Nonce) {
 		return invalid("the nonce is not 32 hex digits")

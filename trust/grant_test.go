@@ -12,7 +12,7 @@ import (
 func TestPlan(t *testing.T) {
 	w := newWorld(t)
 	author, other := ed(t), ed(t)
-	s := w.state(w.sign(w.state().Draft(day, &AddPublisher{"fay", "Fay", author.Public(), []string{"plans"}}, &AddPublisher{"gus", "Gus", other.Public(), []string{"manifests"}})))
+	s := w.state(w.sign(w.state().Draft(day, &AddPublisher{"fay", "fay", author.Public(), []string{"plans"}}, &AddPublisher{"gus", "gus", other.Public(), []string{"manifests"}})))
 	p := Plan{Deployment: "example", Audience: Prod, Author: "fay", Name: "pay", Version: "1.0.0", SourceDigest: plan.DigestOf([]byte("s")), Digest: plan.DigestOf([]byte("d")), Issued: at(1)}
 	raw, err := SignPlan(author, p)
 	require.NoError(t, err)
@@ -59,14 +59,14 @@ func TestGrant(t *testing.T) {
 	s := w.state(w.sign(w.state().Draft(day, bot, agent("other"))))
 	g := Grant{
 		Deployment: "example", Audience: Prod, Namespace: "default", WorkflowID: "run-1", Plan: plan.DigestOf([]byte("p")), Input: plan.DigestOf([]byte("i")),
-		Agent: "bot", Requester: "Rae", Nonce: "00112233445566778899aabbccddeeff", Issued: at(1), Expires: at(2),
+		Agent: "bot", Requester: "rae", Nonce: "00112233445566778899aabbccddeeff", Issued: at(1), Expires: at(2),
 	}
 	now := at(1).Time().Add(time.Minute)
 	raw, err := SignGrant(key, g)
 	require.NoError(t, err)
 	have, err := VerifyGrant(s, raw, g, now)
 	require.NoError(t, err)
-	require.Equal(t, "Rae", have.Requester)
+	require.Equal(t, "rae", have.Requester)
 	_, err = VerifyGrant(s, raw, g, at(2).Time())
 	require.ErrorContains(t, err, "expired")
 	_, err = VerifyGrant(s, raw, g, day)

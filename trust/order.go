@@ -52,10 +52,13 @@ func (o *Order) check() error {
 	if o.Order != OrderPause && o.Order != OrderResume {
 		return invalid("the order is %.40q, which is neither %s nor %s", o.Order, OrderPause, OrderResume)
 	}
-	for _, s := range []string{o.Deployment, o.Namespace, o.WorkflowID, o.Origin, o.By} {
+	for _, s := range []string{o.Deployment, o.Namespace, o.WorkflowID, o.Origin} {
 		if err := name("a part of the order", s); err != nil {
 			return err
 		}
+	}
+	if err := person("the person who gives the order", o.By); err != nil {
+		return err
 	}
 	if len(o.Reason) > ledger.MaxOrderReason || !utf8.ValidString(o.Reason) {
 		return invalid("the reason has more than %d bytes, or is not UTF-8", ledger.MaxOrderReason)
@@ -126,7 +129,7 @@ func (s State) signed(e *Envelope, o *Order, at time.Time) error {
 		return invalid("there is no signer %.120q, or it is revoked", o.Signer)
 	case at.Add(skew).Before(v.NotBefore.Time()) || !at.Before(v.NotAfter.Time()):
 		return invalid("the key of the signer %s is valid from %s to %s", o.Signer, v.NotBefore, v.NotAfter)
-	case fold(v.Person) != fold(o.By):
+	case v.Person != o.By:
 		return invalid("the key of the signer %s is not one of %.120q", o.Signer, o.By)
 	case !v.Signed(e):
 		return invalid("the key of the signer %s has not signed the order", o.Signer)

@@ -25,12 +25,12 @@ func newOrdering(t testing.TB) *ordering {
 	x.world = newWorld(t)
 	w := x.world
 	bot := agent("bot")
-	bot.Keys, bot.Requesters = []string{x.bot.Public()}, []string{"Rae"}
+	bot.Keys, bot.Requesters = []string{x.bot.Public()}, []string{"rae"}
 	x.state = w.state(w.sign(w.state().Draft(day, bot, agent("other"), &EnrollSigner{
-		ID: "sue", Person: "Sue", Roles: []string{"ops"}, SigType: SigToken, PublicKey: x.sue.Public(), NotBefore: at(0), NotAfter: at(9),
+		ID: "sue", Person: "sue", Roles: []string{"ops"}, SigType: SigToken, PublicKey: x.sue.Public(), NotBefore: at(0), NotAfter: at(9),
 	})))
 	x.order = Order{
-		Format: OrderFormat, Deployment: "example", Audience: Prod, Namespace: "default", WorkflowID: "run-1", Origin: "o-1", Order: OrderPause, By: "Sue", Signer: "sue",
+		Format: OrderFormat, Deployment: "example", Audience: Prod, Namespace: "default", WorkflowID: "run-1", Origin: "o-1", Order: OrderPause, By: "sue", Signer: "sue",
 		Reason: "look", Nonce: strings.Repeat("0a", 16), Issued: at(1), Expires: ledger.At(at(1).Time().Add(MaxOrder)),
 	}
 	return x
@@ -53,7 +53,7 @@ func (x *ordering) signed(t testing.TB, key *Key, change func(*Order)) []byte {
 }
 
 // byAgent makes it an order of the agent's key.
-func byAgent(o *Order) { o.Signer, o.By = "", "Rae" }
+func byAgent(o *Order) { o.Signer, o.By = "", "rae" }
 
 func TestVerifyOrder(t *testing.T) {
 	x := newOrdering(t)
@@ -62,8 +62,8 @@ func TestVerifyOrder(t *testing.T) {
 	require.Equal(t, x.order, have)
 	have, err = VerifyOrder(x.state, x.signed(t, x.bot, byAgent), x.order, "bot", x.now)
 	require.NoError(t, err)
-	require.Equal(t, "Rae", have.By)
-	_, err = VerifyOrder(x.state, x.signed(t, x.sue, func(o *Order) { o.By = "SUE" }), x.order, "bot", x.now)
+	require.Equal(t, "rae", have.By)
+	_, err = VerifyOrder(x.state, x.signed(t, x.sue, func(o *Order) { o.By = "sue" }), x.order, "bot", x.now)
 	require.NoError(t, err, "persons are compared in any letter case")
 
 	for name, c := range map[string]struct {
@@ -82,7 +82,7 @@ func TestVerifyOrder(t *testing.T) {
 		"the other order":          {change: func(o *Order) { o.Order = OrderResume }, says: "the order is to resume"},
 		"no order":                 {change: func(o *Order) { o.Order = "stop" }, says: "neither pause nor resume"},
 		"no workflow":              {change: func(o *Order) { o.WorkflowID = "" }, says: "a part of the order"},
-		"nobody":                   {change: func(o *Order) { o.By = "" }, says: "a part of the order"},
+		"nobody":                   {change: func(o *Order) { o.By = "" }, says: "is not the id of the person who gives the order"},
 		"a long reason":            {change: func(o *Order) { o.Reason = strings.Repeat("x", ledger.MaxOrderReason+1) }, says: "the reason has more than"},
 		"no nonce":                 {change: func(o *Order) { o.Nonce = "" }, says: "the nonce"},
 		"a nonce in capitals":      {change: func(o *Order) { o.Nonce = strings.Repeat("0A", 16) }, says: "the nonce"},
@@ -91,14 +91,14 @@ func TestVerifyOrder(t *testing.T) {
 		"early":                    {at: at(1).Time().Add(-skew - time.Millisecond), says: "not valid before"},
 		"late":                     {at: at(1).Time().Add(MaxOrder), says: "has expired"},
 		"by nobody enrolled":       {change: func(o *Order) { o.Signer = "zed" }, says: `no signer "zed"`},
-		"in another's name":        {change: func(o *Order) { o.By = "Rae" }, says: "is not one of"},
+		"in another's name":        {change: func(o *Order) { o.By = "rae" }, says: "is not one of"},
 		"with another key":         {key: x.bot, says: "the key of the signer sue has not signed"},
 		"by another agent's key":   {key: x.bot, change: byAgent, agent: "other", says: `no key that may act for "other"`},
 		"for an unknown agent":     {key: x.bot, change: byAgent, agent: "zed", says: `no key that may act for "zed"`},
 		"with no key of the agent": {key: x.sue, change: byAgent, says: `no key that may act for "bot"`},
 		"for whom it may not speak": {key: x.bot, change: func(o *Order) {
 			byAgent(o)
-			o.By = "Sue"
+			o.By = "sue"
 		}, says: "may speak for"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -61,7 +61,7 @@ func TestPublish(t *testing.T) {
 	publish(t, s, b, admin, &trust.AddAgent{AgentID: "zed", Owner: "me", Keys: []string{}}, &trust.AddAgent{AgentID: "bot", Owner: "me", PersonaRef: "p", Keys: []string{}},
 		&trust.SetBudget{Agent: "zed", Currency: "USD", Every: ledger.Forever, Limit: usd(500)},
 		&trust.SetBudget{Agent: "bot", Currency: "USD", Parent: "zed", Every: ledger.Forever, Limit: usd(100)},
-		&trust.EnrollSigner{ID: "s1", Person: "Dana", Roles: []string{"risk"}, SigType: "dev", PublicKey: admin.Public(), NotBefore: ledger.At(time.Unix(0, 0)), NotAfter: ledger.At(time.Unix(9, 0))},
+		&trust.EnrollSigner{ID: "s1", Person: "dana", Roles: []string{"risk"}, SigType: "dev", PublicKey: admin.Public(), NotBefore: ledger.At(time.Unix(0, 0)), NotAfter: ledger.At(time.Unix(9, 0))},
 		&trust.TrustTool{ToolID: "mail/send", Fingerprint: print, Status: "allow_auto"}, &trust.TrustTool{ToolID: "not/imported", Fingerprint: print, Status: "allow_auto"})
 	state := publish(t, s, b, admin, &trust.GrantRoles{Signer: "s1", Roles: []string{"cfo"}}, &trust.SetBudget{Agent: "bot", Currency: "USD", Parent: "zed", Every: ledger.Forever, Limit: usd(70)})
 	require.Equal(t, 2, state.N)
@@ -86,7 +86,7 @@ func TestPublish(t *testing.T) {
 	require.NoError(t, s.AddAgent(ctx, ledger.Agent{AgentID: "mallory"}))
 	_, err = trust.Known(ctx, s, state, "mallory")
 	require.ErrorIs(t, err, trust.ErrInvalid)
-	require.NoError(t, s.EnrollSigner(ctx, ledger.Signer{ID: "s2", Person: "Mallory", Roles: []string{"cfo"}}))
+	require.NoError(t, s.EnrollSigner(ctx, ledger.Signer{ID: "s2", Person: "mallory", Roles: []string{"cfo"}}))
 	_, err = trust.Enrolled(ctx, s, state, "s2")
 	require.ErrorIs(t, err, trust.ErrInvalid)
 	require.NoError(t, s.TrustTool(ctx, "mail/read", "allow_auto"))

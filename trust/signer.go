@@ -64,10 +64,6 @@ func (v Signer) Signed(e *Envelope) bool {
 	return slices.ContainsFunc(e.Signatures, func(s Signature) bool { return verify(pae, s.Sig) })
 }
 
-// Fold maps all spellings of a person's name to one: they may differ in letter case and in
-// compatibility forms.
-func Fold(person string) string { return fold(person) }
-
 // Encode returns the canonical JSON of a payload.
 func Encode(payload any) ([]byte, error) {
 	if !readable(reflect.ValueOf(payload)) {

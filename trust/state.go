@@ -153,7 +153,7 @@ func (s *State) Signed(e *Envelope) (who []string, persons int, err error) {
 	}
 	different := map[string]bool{}
 	for _, i := range e.By(keys) {
-		different[fold(s.Admins[i].Person)] = true
+		different[s.Admins[i].Person] = true
 		who = append(who, s.Admins[i].ID)
 	}
 	return who, len(different), nil
@@ -469,7 +469,7 @@ func (a *SetWitnesses) do(s *State) error {
 // Speaks reports whether the keys of an agent may speak for a person, as who has asked for a
 // run. In development they may speak for everybody.
 func (s State) Speaks(agent, person string) bool {
-	return s.Audience == Dev || slices.ContainsFunc(s.Agents[agent].Requesters, func(x string) bool { return fold(x) == fold(person) })
+	return s.Audience == Dev || slices.Contains(s.Agents[agent].Requesters, person)
 }
 
 // Log returns the key that signs the log now.

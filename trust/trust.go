@@ -40,9 +40,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/cases"
-	"golang.org/x/text/unicode/norm"
-
 	"chimera.ai/engine/internal/strict"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
@@ -146,24 +143,24 @@ func unseen(r rune) bool {
 	return !unicode.IsPrint(r) || r == brailleBlank || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// fold maps all spellings of a person to one: they may differ in letter case and in
-// compatibility forms.
-func fold(person string) string {
-	folder := cases.Fold()
-	// One form may allow another step: small letters compose where capital ones do not.
-	for range maxFolds {
-		// Case folding leaves out some letters, such as those of Cherokee.
-		next := norm.NFKC.String(strings.ToLower(folder.String(norm.NFKC.String(person))))
-		if next == person {
-			break
+// PersonOf returns the id of a person for a user of the machine: small letters, and - for what an id
+// does not have.
+func PersonOf(user string) string {
+	id := strings.Map(func(r rune) rune {
+		if !plan.IsPerson(string(r)) {
+			return '-'
 		}
-		person = next
-	}
-	return person
+		return r
+	}, strings.ToLower(user))
+	return id[:min(len(id), maxName)]
 }
 
-// maxFolds bounds the steps of fold; two are enough for every character of Unicode.
-const maxFolds = 8
+func person(what, s string) error {
+	if !plan.IsPerson(s) {
+		return invalid("%.80q is not the id of %s: 1 to 256 small letters, digits and . _ @ -", s, what)
+	}
+	return nil
+}
 
 // digest checks the form of a digest.
 func digest(what, s string) error {

@@ -23,9 +23,9 @@ import (
 // signatures.
 func TestApprovalsInProduction(t *testing.T) {
 	p := produce(t, pgtest.URL(t), host.Roles()...)
-	eve := p.Enrol(t, p.ledger, trust.SigToken, "Eve", "editor")
-	fay := p.Enrol(t, p.ledger, trust.SigToken, "Fay", "finance")
-	rae := p.Enrol(t, p.ledger, trust.SigToken, "Rae", "editor")
+	eve := p.Enrol(t, p.ledger, trust.SigToken, "eve", "editor")
+	fay := p.Enrol(t, p.ledger, trust.SigToken, "fay", "finance")
+	rae := p.Enrol(t, p.ledger, trust.SigToken, "rae", "editor")
 	foreign, err := client.Dial(client.Options{HostPort: stage.Temporal(t).Address})
 	require.NoError(t, err)
 	defer foreign.Close()

@@ -117,7 +117,7 @@ func devBootstrap(t *testing.T, file string) string {
 	require.NoError(t, err)
 	_, log, err := ledger.NewKey("example.com/log")
 	require.NoError(t, err)
-	b, err := trust.DevBootstrap("example", "Me", key, trust.LogKey{Origin: "example.com/log", Key: log}, time.Now())
+	b, err := trust.DevBootstrap("example", "me", key, trust.LogKey{Origin: "example.com/log", Key: log}, time.Now())
 	require.NoError(t, err)
 	raw, err := b.Encode()
 	require.NoError(t, err)

@@ -477,7 +477,7 @@ func pausing(t *testing.T, s *studio, run client.WorkflowRun) client.WorkflowRun
 	stage.Asked(t, s.host.Store().Ledger, run, 1)
 	runs := chimera.New(s.host.Client(), chimera.Options{})
 	tell := func(by func(context.Context, string, json.RawMessage) (contract.Steering, error)) {
-		a, err := by(t.Context(), run.GetID(), json.RawMessage(`{"by":"Bob","reason":"to look at it"}`))
+		a, err := by(t.Context(), run.GetID(), json.RawMessage(`{"by":"bob","reason":"to look at it"}`))
 		require.NoError(t, err)
 		// An execution may have ended before it could say so.
 		require.True(t, a.Accepted || a.Code == contract.CodeUnchanged, "%+v", a)

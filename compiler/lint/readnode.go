@@ -236,7 +236,7 @@ func readApproval(rep *fields.Reader, c *CommitPolicy) {
 		})
 	}
 	for _, x := range excluded {
-		rep.Name(x, "exclude", fields.RoleNames)
+		rep.Name(x, "exclude", fields.PersonIDs)
 	}
 	groups := readGroups(rep, r.Get("groups"))
 	c.FollowUp = policy.ReadFollowUp(rep, r, groups)

@@ -125,7 +125,7 @@ func readBootstrap(file string) (*trust.Bootstrap, error) {
 // owner returns the machine's user, who owns dev mode.
 func owner() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
-		return u.Username
+		return trust.PersonOf(u.Username)
 	}
 	return "dev"
 }

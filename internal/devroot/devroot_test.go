@@ -133,7 +133,7 @@ func TestStateGivesUp(t *testing.T) {
 	next, _, err := trust.NewKey()
 	require.NoError(t, err)
 	_, err = r.State(t.Context(), s.Ledger, func(trust.State) []trust.Act {
-		return []trust.Act{&trust.SetAdmins{Admins: []trust.Admin{{ID: "next", Person: "Next", Key: next.Public()}}, Quorum: 1}}
+		return []trust.Act{&trust.SetAdmins{Admins: []trust.Admin{{ID: "next", Person: "next", Key: next.Public()}}, Quorum: 1}}
 	})
 	require.NoError(t, err)
 	state, err := r.State(t.Context(), s.Ledger, add)

@@ -148,15 +148,15 @@ func TestForeignGrant(t *testing.T) {
 	b := &trust.Bootstrap{
 		Format: trust.BootstrapFormat, Deployment: "example", Audience: trust.Prod, Quorum: 2, Issued: ledger.At(time.Now()),
 		Log: trust.LogKey{Origin: "example.com/log", Key: log}, Witnesses: trust.Witnesses{Keys: []string{}},
-		Admins: []trust.Admin{{ID: "ada", Person: "Ada", Key: ada.Public()}, {ID: "ben", Person: "Ben", Key: ben.Public()}},
+		Admins: []trust.Admin{{ID: "ada", Person: "ada", Key: ada.Public()}, {ID: "ben", Person: "ben", Key: ben.Public()}},
 	}
 	dir := t.TempDir()
 	h := stage.Host(t, host.Options{Store: store.Options{Dir: filepath.Join(dir, "store"), Key: secret}, Trust: b})
 	books := h.Store().Ledger
 	s, err := trust.Start(b)
 	require.NoError(t, err)
-	e, err := s.Draft(time.Now(), &trust.AddPublisher{ID: "fay", Person: "Fay", Key: author.Public(), Uses: []string{trust.UsePlans}},
-		&trust.AddAgent{AgentID: "tutor", Owner: "Ada", Keys: []string{starts.Public()}}).Envelope(ada, ben)
+	e, err := s.Draft(time.Now(), &trust.AddPublisher{ID: "fay", Person: "fay", Key: author.Public(), Uses: []string{trust.UsePlans}},
+		&trust.AddAgent{AgentID: "tutor", Owner: "ada", Keys: []string{starts.Public()}}).Envelope(ada, ben)
 	require.NoError(t, err)
 	statement, err := e.Encode()
 	require.NoError(t, err)

@@ -109,6 +109,7 @@ var (
 	AdapterIDs      = Grammar{regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z._/@-]{0,127}$`), "1 to 128 letters, digits and `. _ / @ -`, and does not start with one of `. / @ -`"}
 	DefinitionNames = Grammar{regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z_.-]{0,127}$`), "1 to 128 letters, digits, `_`, `.` and `-`"}
 	RoleNames       = Grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._:@/-]{0,127}$`), "1 to 128 letters, digits and `. _ : @ / -`"}
+	PersonIDs       = Grammar{regexp.MustCompile(`^[0-9a-z._@-]{1,256}$`), "1 to 256 small letters, digits and `. _ @ -`"}
 	Fingerprints    = Grammar{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`), "`sha256:` and 64 hex digits"}
 	Currencies      = Grammar{regexp.MustCompile(`^[A-Z]{3}$`), "three capital letters (ISO 4217)"}
 )

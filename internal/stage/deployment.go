@@ -43,7 +43,7 @@ func Deploy(t testing.TB, o *host.Options) *Deployment {
 	require.NoError(t, err)
 	guardian, secret, err := trust.NewKey()
 	require.NoError(t, err)
-	root, err := trust.DevBootstrap("test", "Ada", admin, trust.LogKey{Origin: log.Name(), Key: log.Public()}, time.Now())
+	root, err := trust.DevBootstrap("test", "ada", admin, trust.LogKey{Origin: log.Name(), Key: log.Public()}, time.Now())
 	require.NoError(t, err)
 	o.Dev, o.Roles, o.Trust, o.GuardianKey, o.Store.Key = true, host.Roles(), root, guardian, logKey
 	return &Deployment{Root: root, Admin: admin, Author: admin, Starter: admin, LogKey: logKey, GuardianKey: string(secret)}
@@ -55,8 +55,8 @@ func (d *Deployment) Begin(t testing.TB, l ledger.Store) {
 	guardian, err := trust.ParseKey([]byte(d.GuardianKey))
 	require.NoError(t, err)
 	keys := []string{d.Starter.Public()}
-	d.State(t, l, &trust.AddPublisher{ID: "ada", Person: "Ada", Key: d.Author.Public(), Uses: []string{"plans"}},
-		&trust.AddAgent{AgentID: "tester", Owner: "Ada", Keys: keys, Vouching: keys, Requesters: []string{"Rae"}}, &trust.AddGuardian{ID: "guardian", Key: guardian.Public()})
+	d.State(t, l, &trust.AddPublisher{ID: "ada", Person: "ada", Key: d.Author.Public(), Uses: []string{"plans"}},
+		&trust.AddAgent{AgentID: "tester", Owner: "ada", Keys: keys, Vouching: keys, Requesters: []string{"rae"}}, &trust.AddGuardian{ID: "guardian", Key: guardian.Public()})
 }
 
 // State makes a statement of acts.
@@ -109,7 +109,7 @@ func (d *Deployment) Grant(t testing.TB, id, digest, input string) json.RawMessa
 	t.Helper()
 	grant, err := trust.SignGrant(d.Starter, trust.Grant{
 		Deployment: "test", Audience: d.Root.Audience, Namespace: client.DefaultNamespace, WorkflowID: id, Plan: digest, Input: plan.DigestOf([]byte(input)), Agent: "tester",
-		Requester: "Rae", Nonce: trust.Nonce(), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour)),
+		Requester: "rae", Nonce: trust.Nonce(), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour)),
 	})
 	require.NoError(t, err)
 	return grant

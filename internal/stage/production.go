@@ -53,7 +53,7 @@ func Produce(t testing.TB, database string) *Production {
 	root := &trust.Bootstrap{
 		Format: trust.BootstrapFormat, Deployment: "test", Audience: trust.Prod, Quorum: 2, Log: trust.LogKey{Origin: log.Name(), Key: log.Public()},
 		Witnesses: trust.Witnesses{Keys: []string{}}, Issued: ledger.At(time.Now()),
-		Admins: []trust.Admin{{ID: "ada", Person: "Ada", Key: ada.Public()}, {ID: "ben", Person: "Ben", Key: ben.Public()}},
+		Admins: []trust.Admin{{ID: "ada", Person: "ada", Key: ada.Public()}, {ID: "ben", Person: "ben", Key: ben.Public()}},
 	}
 	require.NoError(t, root.Check())
 	p := &Production{

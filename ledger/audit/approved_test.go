@@ -35,7 +35,7 @@ func (d *deployment) asks(t testing.TB, workflow string) asked {
 
 // asksAbout is like asks, for the action of a digest, or for any if that is nil, and with what
 // follows while people have not approved.
-func (d *deployment) asksAbout(t testing.TB, workflow string, action func(ledger.Run) (string, error), follows plan.FollowUp, edit ...func(*approval.Action)) asked {
+func (d *deployment) asksAbout(t testing.TB, workflow string, action func(ledger.Run) (string, error), follows plan.FollowUp, edit ...func(*approval.Request)) asked {
 	a := asked{ask: ledgertest.Ask("i-"+workflow, "action of "+workflow)}
 	a.run = ledger.Run{Workflow: workflow, Root: "r", Origin: "r", Agent: "bot", PlanDigest: ledger.BodyDigest([]byte("p")), InputDigest: ledger.BodyDigest([]byte("i"))}
 	if action != nil {
@@ -54,12 +54,12 @@ func (d *deployment) asksAbout(t testing.TB, workflow string, action func(ledger
 		Invocation: a.ask.ID, Action: got.Decision.ActionDigest, Decision: got.Decision.ID,
 		Undo: []approval.Undo{{Node: "back", Operation: "book/erase", Invocation: "u-" + workflow}},
 	}
-	for _, e := range edit {
-		e(&waits)
-	}
 	request := approval.Request{
 		Deployment: "example", Audience: trust.Prod, Namespace: "default", Workflow: workflow, Origin: "r", Barrier: "b-" + workflow + "/1", Plan: a.run.PlanDigest, Agent: "bot",
-		Requester: a.run.Requester, Policy: d.keeps(t, bundle), Rule: approval.Rule{Groups: cfos, Excluded: []string{"Ann", "eve"}, FollowUp: follows}, Actions: []approval.Action{waits}, Opened: ledger.At(time.Now().Add(-time.Minute)), Expires: until,
+		Requester: a.run.Requester, Policy: d.keeps(t, bundle), Rule: approval.Rule{Groups: cfos, Excluded: []string{"ann", "eve"}, FollowUp: follows}, Actions: []approval.Action{waits}, Opened: ledger.At(time.Now().Add(-time.Minute)), Expires: until,
+	}
+	for _, e := range edit {
+		e(&request)
 	}
 	raw, err := request.Encode()
 	require.NoError(t, err)
@@ -162,7 +162,7 @@ func TestApprovals(t *testing.T) {
 		}, "people have approved something else"},
 		"by one who is excluded": {func(t *testing.T, d *deployment, a asked, cat, _ *trust.Key) {
 			eve := secret(t)
-			d.state(t, signerOf("eve", "Eve", eve))
+			d.state(t, signerOf("eve", "eve", eve))
 			d.permit(t, a, d.accept(t, a, "cat", cat), d.accept(t, a, "eve", eve))
 		}, "excluded: eve must not approve this"},
 		"by nobody": {func(t *testing.T, d *deployment, a asked, _, _ *trust.Key) { d.permit(t, a) }, "nobody's approval was used"},
@@ -179,14 +179,14 @@ func TestApprovals(t *testing.T) {
 		}, "foreign: it is about the workflow"},
 		"by the same person twice": {func(t *testing.T, d *deployment, a asked, cat, _ *trust.Key) {
 			again := secret(t)
-			d.state(t, signerOf("cat-2", "CAT", again))
+			d.state(t, signerOf("cat-2", "cat", again))
 			d.permit(t, a, d.accept(t, a, "cat", cat), d.accept(t, a, "cat-2", again))
 		}, "not enough people have approved it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDeployment(t)
 			cat, dan := secret(t), secret(t)
-			d.state(t, signerOf("cat", "Cat", cat), signerOf("dan", "Dan", dan))
+			d.state(t, signerOf("cat", "cat", cat), signerOf("dan", "dan", dan))
 			c.do(t, d, d.asks(t, "x"), cat, dan)
 			d.drain(t)
 			r := d.verify(t, nil)

@@ -84,11 +84,11 @@ func TestBarriersFollowThePolicy(t *testing.T) {
 		says   string
 	}{
 		"as it says":                     {},
-		"more":                           {edit: func(r *approval.Request) { r.Rule.Excluded, r.Rule.Alone = []string{"ANN", "Moe", "rae", "zoe"}, true }},
-		"without the requester":          {edit: func(r *approval.Request) { r.Rule.Excluded = []string{"Ann", "Moe"} }, says: `does not exclude "Rae"`},
-		"without the author":             {edit: func(r *approval.Request) { r.Rule.Excluded = []string{"Ann", "Rae"} }, says: `does not exclude "Moe"`},
-		"without the owner":              {edit: func(r *approval.Request) { r.Rule.Excluded = []string{"Moe", "Rae"} }, says: `does not exclude "Ann"`},
-		"an owner who may":               {bundle: func(b *policy.Bundle) { b.MaySign = []string{"owner"} }, edit: func(r *approval.Request) { r.Rule.Excluded = []string{"Moe", "Rae"} }},
+		"more":                           {edit: func(r *approval.Request) { r.Rule.Excluded, r.Rule.Alone = []string{"ann", "moe", "rae", "zoe"}, true }},
+		"without the requester":          {edit: func(r *approval.Request) { r.Rule.Excluded = []string{"ann", "moe"} }, says: `does not exclude "rae"`},
+		"without the author":             {edit: func(r *approval.Request) { r.Rule.Excluded = []string{"ann", "rae"} }, says: `does not exclude "moe"`},
+		"without the owner":              {edit: func(r *approval.Request) { r.Rule.Excluded = []string{"moe", "rae"} }, says: `does not exclude "ann"`},
+		"an owner who may":               {bundle: func(b *policy.Bundle) { b.MaySign = []string{"owner"} }, edit: func(r *approval.Request) { r.Rule.Excluded = []string{"moe", "rae"} }},
 		"each for others":                {bundle: func(b *policy.Bundle) { b.NoDelegation = true }, says: "it lets people sign for others"},
 		"fewer":                          {edit: func(r *approval.Request) { r.Rule.Groups = []plan.Group{{Role: "cfo", Min: 1}} }, says: `does not ask for 2 of the role "cfo"`},
 		"by a policy that is not active": {bundle: func(b *policy.Bundle) { b.Version = "2" }, idle: true, says: "which the admins had not activated then"},
@@ -97,7 +97,7 @@ func TestBarriersFollowThePolicy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDeployment(t)
 			moe := secret(t)
-			d.state(t, &trust.AddPublisher{ID: "moe", Person: "Moe", Key: moe.Public(), Uses: []string{"plans"}})
+			d.state(t, &trust.AddPublisher{ID: "moe", Person: "moe", Key: moe.Public(), Uses: []string{"plans"}})
 			d.publish(t, "pay", moe, func(p *trust.Plan) { p.Author = "moe" })
 			d.unknown(t, func(r *approval.Request) {
 				if c.bundle != nil {
@@ -108,7 +108,7 @@ func TestBarriersFollowThePolicy(t *testing.T) {
 					}
 					r.Policy = d.keeps(t, &b)
 				}
-				r.Rule.Excluded = []string{"Ann", "Moe", "Rae"}
+				r.Rule.Excluded = []string{"ann", "moe", "rae"}
 				if c.edit != nil {
 					c.edit(r)
 				}

@@ -77,7 +77,7 @@ func TestIrreversibleIsAttended(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDeployment(t)
 			keys := map[string]*trust.Key{"cat": secret(t), "dan": secret(t)}
-			d.state(t, signerOf("cat", "Cat", keys["cat"]), signerOf("dan", "Dan", keys["dan"]))
+			d.state(t, signerOf("cat", "cat", keys["cat"]), signerOf("dan", "dan", keys["dan"]))
 			a := d.asksAbout(t, "x", func(r ledger.Run) (string, error) { return burning(r).Digest(nil) }, plan.FollowUp{})
 			var used []string
 			for _, signer := range c.by {

@@ -31,7 +31,7 @@ func TestPrechecks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDeployment(t)
 			cat, dan := secret(t), secret(t)
-			d.state(t, signerOf("cat", "Cat", cat), signerOf("dan", "Dan", dan))
+			d.state(t, signerOf("cat", "cat", cat), signerOf("dan", "dan", dan))
 			a := d.asks(t, "x")
 			record := func(check *ledger.Check, barrier string) {
 				if check == nil {

@@ -38,7 +38,7 @@ func newDeployment(t testing.TB, witnesses ...string) *deployment {
 	d := &deployment{world: world{store: stores["sqlite"](t), key: ledgertest.Key(t)}, admins: []*trust.Key{secret(t), secret(t)}, author: secret(t), agent: secret(t)}
 	d.boot = &trust.Bootstrap{
 		Format: trust.BootstrapFormat, Deployment: "example", Audience: trust.Prod, Quorum: 2, Issued: ledger.At(time.Now().Add(-time.Hour)),
-		Admins:    []trust.Admin{{ID: "a", Person: "Ada", Key: d.admins[0].Public()}, {ID: "b", Person: "Bob", Key: d.admins[1].Public()}},
+		Admins:    []trust.Admin{{ID: "a", Person: "ada", Key: d.admins[0].Public()}, {ID: "b", Person: "bob", Key: d.admins[1].Public()}},
 		Log:       trust.LogKey{Origin: ledgertest.Origin, Key: d.key.Public()},
 		Witnesses: trust.Witnesses{Keys: append([]string{}, witnesses...), Quorum: len(witnesses)},
 	}
@@ -47,9 +47,9 @@ func newDeployment(t testing.TB, witnesses ...string) *deployment {
 	d.state(t,
 		// One follows the other at once, so both count for a while.
 		&trust.ActivateBundle{Digest: bundle.Digest()}, &trust.ActivateBundle{Digest: ledgertest.Policy},
-		&trust.AddPublisher{ID: "ann", Person: "Ann", Key: d.author.Public(), Uses: []string{"plans"}},
-		&trust.AddPublisher{ID: "max", Person: "Max", Key: secret(t).Public(), Uses: []string{"manifests"}},
-		&trust.AddAgent{AgentID: "bot", Owner: "Ann", Keys: []string{d.agent.Public()}})
+		&trust.AddPublisher{ID: "ann", Person: "ann", Key: d.author.Public(), Uses: []string{"plans"}},
+		&trust.AddPublisher{ID: "max", Person: "max", Key: secret(t).Public(), Uses: []string{"manifests"}},
+		&trust.AddAgent{AgentID: "bot", Owner: "ann", Keys: []string{d.agent.Public()}})
 	return d
 }
 
@@ -108,7 +108,7 @@ func (d *deployment) start(t testing.TB, id string, key *trust.Key, change func(
 func (d *deployment) grant(t testing.TB, r *ledger.Run, key *trust.Key, change func(*trust.Grant)) {
 	d.runs++
 	g := trust.Grant{Deployment: "example", Audience: trust.Prod, Namespace: "default", WorkflowID: r.Workflow, Plan: r.PlanDigest, Input: r.InputDigest,
-		Agent: "bot", Requester: "Ann", Nonce: fmt.Sprintf("%032x", d.runs), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour))}
+		Agent: "bot", Requester: "ann", Nonce: fmt.Sprintf("%032x", d.runs), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour))}
 	if change != nil {
 		change(&g)
 	}

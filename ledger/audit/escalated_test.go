@@ -26,9 +26,9 @@ func TestEscalated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDeployment(t)
 			keys := map[string]*trust.Key{"cat": secret(t), "dan": secret(t), "fay": secret(t)}
-			board := signerOf("fay", "Fay", keys["fay"])
+			board := signerOf("fay", "fay", keys["fay"])
 			board.Roles = []string{"board"}
-			d.state(t, signerOf("cat", "Cat", keys["cat"]), signerOf("dan", "Dan", keys["dan"]), board)
+			d.state(t, signerOf("cat", "cat", keys["cat"]), signerOf("dan", "dan", keys["dan"]), board)
 			after := int64(30_000) // it was opened a minute ago
 			if !c.escalated {
 				after = 3_600_000

@@ -114,11 +114,7 @@ func (v *verifier) mayOverdraw(h *ledger.Hold, votes map[string]approval.Vote) s
 	if why != "" {
 		return why
 	}
-	gate, err := v.replays.gate(d.PolicyDigest, "")
-	if err != nil || gate == nil {
-		return "the log does not have the policy that says who may let it"
-	}
-	may := gate.Lifters(guardian.BudgetExceeded)
+	var may []string
 	for _, id := range used.Approvals {
 		a, ok := v.model.Approvals[id]
 		b, known := v.model.Barriers[a.Barrier]
@@ -129,6 +125,12 @@ func (v *verifier) mayOverdraw(h *ledger.Hold, votes map[string]approval.Vote) s
 		if err != nil {
 			return "the request that people have approved cannot be read"
 		}
+		// By the policy of the barrier, which was active when people were asked.
+		gate, err := v.replays.gate(r.Policy, "")
+		if err != nil || gate == nil {
+			return "the log does not have the policy that says who may let it"
+		}
+		may = gate.Lifters(guardian.BudgetExceeded)
 		told := slices.ContainsFunc(r.Actions, func(x approval.Action) bool {
 			return x.Invocation == used.Invocation && slices.Contains(x.Lifts, guardian.BudgetExceeded)
 		})

@@ -57,12 +57,11 @@ func TestOverdrafts(t *testing.T) {
 			two, err := ledger.Minor(250, "USD")
 			require.NoError(t, err)
 			d.state(t, signerOf("cat", "cat", cat), signerOf("dan", "dan", dan), &trust.SetBudget{Agent: "bot", Currency: "USD", Every: ledger.Forever, Limit: one})
-			a := d.asksAbout(t, "x", nil, plan.FollowUp{}, func(x *approval.Action) { x.Lifts = c.lifts })
 			by := &policy.Bundle{Version: "1"}
 			if c.may != "" {
 				by.Lift = []policy.Lift{{Reason: guardian.BudgetExceeded, Roles: []string{c.may}}}
 			}
-			rules := d.keeps(t, by)
+			a := d.asksAbout(t, "x", nil, plan.FollowUp{}, func(r *approval.Request) { r.Policy, r.Actions[0].Lifts = d.keeps(t, by), c.lifts })
 			a.ask.Cost, a.ask.Overdraft, a.ask.Agent = &two, true, "bot"
 			if c.approved {
 				approvals := []string{d.accept(t, a, "cat", cat), d.accept(t, a, "dan", dan)}
@@ -70,11 +69,7 @@ func TestOverdrafts(t *testing.T) {
 				require.NoError(t, err)
 				a.ask.Barrier, a.ask.Approvals = a.barrier.ID, approvals
 			}
-			got, err := d.store.Authorize(t.Context(), a.run, a.ask, func(st ledger.Standing) (ledger.Ruling, error) {
-				r, err := asks(st)
-				r.Decision.PolicyDigest = rules
-				return r, err
-			})
+			got, err := d.store.Authorize(t.Context(), a.run, a.ask, asks)
 			require.NoError(t, err)
 			_, err = d.store.Claim(t.Context(), a.ask.ID, got.Decision.ID, "token", time.Minute)
 			require.NoError(t, err)

@@ -22,7 +22,7 @@ import (
 func (d *deployment) unknown(t testing.TB, edit func(*approval.Request)) (asked, ledger.Invocation) {
 	a := asked{ask: ledgertest.Ask("i-x", "action of x")}
 	a.run = ledger.Run{
-		Workflow: "x", Root: "r", Origin: "r", Agent: "bot", Requester: "Rae", PlanName: "pay", PlanVersion: "1", PlanDigest: ledger.BodyDigest([]byte("pay")), InputDigest: ledger.BodyDigest([]byte("i")),
+		Workflow: "x", Root: "r", Origin: "r", Agent: "bot", Requester: "rae", PlanName: "pay", PlanVersion: "1", PlanDigest: ledger.BodyDigest([]byte("pay")), InputDigest: ledger.BodyDigest([]byte("i")),
 	}
 	d.grant(t, &a.run, d.agent, func(g *trust.Grant) { g.Requester = a.run.Requester })
 	require.NoError(t, d.store.OpenRun(t.Context(), a.run))
@@ -35,7 +35,7 @@ func (d *deployment) unknown(t testing.TB, edit func(*approval.Request)) (asked,
 	until := ledger.At(time.Now().Add(24 * time.Hour))
 	request := approval.Request{
 		Kind: approval.Outcome, Deployment: "example", Audience: trust.Prod, Namespace: "default", Workflow: "x", Origin: "r", Barrier: "o/1", Plan: a.run.PlanDigest, Agent: "bot",
-		Policy: d.keeps(t, bundle), Rule: approval.Rule{Groups: cfos, Excluded: []string{"Ann", "Rae"}}, Opened: ledger.At(time.Now().Add(-time.Minute)), Expires: until,
+		Policy: d.keeps(t, bundle), Rule: approval.Rule{Groups: cfos, Excluded: []string{"ann", "rae"}}, Opened: ledger.At(time.Now().Add(-time.Minute)), Expires: until,
 		Actions: []approval.Action{{Invocation: i.ID, Action: i.ActionDigest, Decision: i.DecisionID, Permitted: got.Decision.DecidedAt}},
 	}
 	if edit != nil {
@@ -103,7 +103,7 @@ func TestStatements(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDeployment(t)
 			cat, dan := secret(t), secret(t)
-			d.state(t, signerOf("cat", "Cat", cat), signerOf("dan", "Dan", dan))
+			d.state(t, signerOf("cat", "cat", cat), signerOf("dan", "dan", dan))
 			a, i := d.unknown(t, c.edit)
 			by := c.by(t, d, a, cat, dan)
 			_, err := d.store.CloseBarrier(t.Context(), a.barrier.ID, ledger.BarrierApproved, "")

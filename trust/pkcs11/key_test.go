@@ -43,7 +43,7 @@ func TestTrust(t *testing.T) {
 	_, log, err := ledger.NewKey("example.com/log")
 	require.NoError(t, err)
 	for _, by := range []*trust.Key{admin, guardian} {
-		b, err := trust.DevBootstrap("example", "Ada", by, trust.LogKey{Origin: "example.com/log", Key: log}, day)
+		b, err := trust.DevBootstrap("example", "ada", by, trust.LogKey{Origin: "example.com/log", Key: log}, day)
 		require.NoError(t, err)
 		root, problems := trust.VerifyStatements(b, nil)
 		require.Empty(t, problems)
