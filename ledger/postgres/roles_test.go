@@ -150,7 +150,7 @@ func TestRoles(t *testing.T) {
 		{"tool", func(s ledger.Store) error {
 			return s.RegisterTool(ctx, ledger.Tool{ToolID: "t", Schema: json.RawMessage(`{}`), Status: "block"})
 		}, byApplier},
-		{"trust", func(s ledger.Store) error { return s.TrustTool(ctx, "t", "block") }, byApplier},
+		{"trust", func(s ledger.Store) error { return s.TrustTool(ctx, "t", "allow_auto") }, byApplier},
 		{"agent", func(s ledger.Store) error { return s.AddAgent(ctx, ledger.Agent{AgentID: "a"}) }, byApplier},
 		{"signer", func(s ledger.Store) error { return s.EnrollSigner(ctx, ledger.Signer{ID: "s"}) }, byApplier},
 		{"revoke", func(s ledger.Store) error { return s.RevokeSigner(ctx, "s") }, byApplier},
@@ -165,11 +165,7 @@ func TestRoles(t *testing.T) {
 	}
 	for _, kind := range []ledger.Kind{ledger.DecisionMade, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.TaskSigned} {
 		steps = append(steps, step{"append " + string(kind), func(s ledger.Store) error {
-			chain := ledger.RunChain("forged", "r")
-			if kind.Class() == ledger.Financial || kind == ledger.BudgetSet {
-				chain = ledger.BudgetChain("EUR")
-			}
-			return no(s.Append(ctx, ledger.Draft{Chain: chain, Run: "forged", Key: string(kind), Kind: kind, Data: json.RawMessage(`{}`)}))
+			return no(s.Append(ctx, ledger.Draft{Chain: "run/w/r", Run: "w", Key: string(kind), Kind: kind, Data: json.RawMessage(`{}`)}))
 		}, byGuardian})
 	}
 	denied := func(name string, err error) {
