@@ -40,7 +40,7 @@ func (a *acting) sign(t *testing.T, run client.WorkflowRun, b ledger.Barrier, d 
 func TestStatementsThatCountNoLonger(t *testing.T) {
 	stage.Parallel(t)
 	a := actBy(t, "book", notes, outcomeCatalog, outcomePolicy)
-	eve, leo, zed := a.enrol(t, "Eve", "operator"), a.enrol(t, "Leo", "operator"), a.enrol(t, "Zed", "operator")
+	eve, leo, zed := a.enrol(t, "eve", "operator"), a.enrol(t, "leo", "operator"), a.enrol(t, "zed", "operator")
 	run := a.start(t, "revoked", a.publish(t, notePlan), `{"line":"one"}`)
 	b := a.asked(t, run, 1)[0]
 	require.True(t, a.pause(t, run, `{}`).Accepted)
@@ -53,7 +53,7 @@ func TestStatementsThatCountNoLonger(t *testing.T) {
 	a.again(t)
 	a.sign(t, run, b, approval.Executed, eve, zed)
 	b = a.next(t, run, b)
-	ida := a.enrol(t, "Ida", "operator")
+	ida := a.enrol(t, "ida", "operator")
 	a.sign(t, run, b, approval.Executed, eve, zed, ida)
 	require.NoError(t, stage.Await(t, a.h.Client(), a.h.Client().GetWorkflow(t.Context(), run.GetID(), run.GetRunID()), nil))
 	require.Len(t, a.written(t), 1)
@@ -64,7 +64,7 @@ func TestStatementsThatCountNoLonger(t *testing.T) {
 func TestFewerMaySign(t *testing.T) {
 	stage.Parallel(t)
 	a := actBy(t, "book", writes, actingCatalog, strings.Replace(actingPolicy, "unmodelled", "approval: {may_sign: [requester, author, owner]}\nunmodelled", 1))
-	eve, fay := a.enrol(t, "Eve", "editor"), a.enrol(t, "Fay", "finance")
+	eve, fay := a.enrol(t, "eve", "editor"), a.enrol(t, "fay", "finance")
 	run := a.start(t, "fewer", a.publish(t, approvedPlan), `{"line":"one"}`)
 	b := a.asked(t, run, 1)[0]
 	a.options.Policy = parsed(t, actingPolicy)
@@ -88,7 +88,7 @@ func TestAnOverrunIsLiftedByThePolicyOfNow(t *testing.T) {
 	a.budget(t, "1.00")
 	source := strings.Replace(actingPlan, "template: book/write", "template: book/write, cost_estimate: 5.00", 1)
 	digest := a.publish(t, strings.Replace(source, "agent: tester,", "agent: tester, currency: USD,", 1))
-	eve := a.enrol(t, "Eve", "editor")
+	eve := a.enrol(t, "eve", "editor")
 	var first, second ledger.Barrier
 	asks := func(name, then string) client.WorkflowRun {
 		a.options.Policy = parsed(t, with("budget_exceeded: [editor]"))
@@ -123,7 +123,7 @@ func TestAnOverrunIsLiftedByThePolicyOfNow(t *testing.T) {
 func TestResetToWhereItAsked(t *testing.T) {
 	stage.Parallel(t)
 	a := act(t, writes)
-	eve, fay := a.enrol(t, "Eve", "editor"), a.enrol(t, "Fay", "finance")
+	eve, fay := a.enrol(t, "eve", "editor"), a.enrol(t, "fay", "finance")
 	run := a.start(t, "cancelled", a.publish(t, approvedPlan), `{"line":"one"}`)
 	b := a.asked(t, run, 1)[0]
 	tasks := events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
@@ -153,7 +153,7 @@ echo '{"ok":true}'`, outcomeCatalog+`
      input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {weather: {type: string}}, required: [weather]},
      trust_requirement: allow_auto, status: allow_auto}
 `, outcomePolicy)
-	eve, leo, zoe := a.enrol(t, "Eve", "operator"), a.enrol(t, "Leo", "operator"), a.enrol(t, "Zoe", "editor")
+	eve, leo, zoe := a.enrol(t, "eve", "operator"), a.enrol(t, "leo", "operator"), a.enrol(t, "zoe", "editor")
 	run := a.start(t, "shared", a.publish(t, `{apiVersion: chimera/v1, kind: Plan, name: shared, version: "1", agent: tester, allow: [pure, committing],
   input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object},
   nodes: [

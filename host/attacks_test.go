@@ -122,8 +122,8 @@ func TestAttacks(t *testing.T) {
 	stage.Parallel(t)
 	a := act(t, writes)
 	a.budget(t, "100")
-	eve, fay, zoe := a.enrol(t, "Eve", "editor"), a.enrol(t, "Fay", "finance"), a.enrol(t, "Zoe", "reader")
-	rae, ada := a.enrol(t, "RAE", "editor"), a.enrol(t, "ada", "editor")
+	eve, fay, zoe := a.enrol(t, "eve", "editor"), a.enrol(t, "fay", "finance"), a.enrol(t, "zoe", "reader")
+	rae, ada := a.enrol(t, "rae", "editor"), a.enrol(t, "ada", "editor")
 	second := stage.Signer{ID: "eve-second", Key: eve.Key, Role: "finance"}
 	old, soon, gone := second, second, second
 	old.ID, soon.ID, gone.ID = "old-key", "soon-key", "gone-key"

@@ -34,7 +34,7 @@ const sendPlan = `{apiVersion: chimera/v1, kind: Plan, name: sends, version: "1"
 func TestIrreversibleIsAttended(t *testing.T) {
 	stage.Parallel(t)
 	a := actBy(t, "post", posts, postCatalog, liftedPolicy)
-	eve := a.enrol(t, "Eve", "editor")
+	eve := a.enrol(t, "eve", "editor")
 	digest := a.publish(t, sendPlan)
 	a.weather(t, "sun")
 	f := failureOf(t, stage.Await(t, a.h.Client(), a.start(t, "short", digest, `{"line":"short"}`), nil))

@@ -78,8 +78,8 @@ const approvedPlan = `{apiVersion: chimera/v1, kind: Plan, name: asks, version: 
 func TestApprovals(t *testing.T) {
 	stage.Parallel(t)
 	a := act(t, writes)
-	eve, fay := a.enrol(t, "Eve", "editor"), a.enrol(t, "Fay", "finance")
-	rae, ada := a.enrol(t, "RAE", "editor", "finance"), a.enrol(t, "ada", "editor")
+	eve, fay := a.enrol(t, "eve", "editor"), a.enrol(t, "fay", "finance")
+	rae, ada := a.enrol(t, "rae", "editor", "finance"), a.enrol(t, "ada", "editor")
 	digest := a.publish(t, approvedPlan)
 	run := a.start(t, "waits", digest, `{"line":"one"}`)
 	other := a.start(t, "other", digest, `{"line":"two"}`)
@@ -173,7 +173,7 @@ const groupPlan = `{apiVersion: chimera/v1, kind: Plan, name: group, version: "1
 func TestBarriers(t *testing.T) {
 	stage.Parallel(t)
 	a := act(t, writes)
-	eve := a.enrol(t, "Eve", "editor")
+	eve := a.enrol(t, "eve", "editor")
 	digest := a.publish(t, groupPlan)
 	run := a.start(t, "both", digest, `{"line":"first"}`)
 	b := a.asked(t, run, 1)[0]
@@ -319,7 +319,7 @@ func TestFlood(t *testing.T) {
 	lengthy.Skip(t)
 	stage.Parallel(t)
 	a := act(t, writes)
-	eve, fay, zoe := a.enrol(t, "Eve", "editor"), a.enrol(t, "Fay", "finance"), a.enrol(t, "Zoe", "nothing")
+	eve, fay, zoe := a.enrol(t, "eve", "editor"), a.enrol(t, "fay", "finance"), a.enrol(t, "zoe", "nothing")
 	digest := a.publish(t, approvedPlan)
 
 	f := a.floods(t, "flooded", digest, *flood, zoe.Key, eve, fay, zoe)
@@ -368,7 +368,7 @@ func TestAGuardianAloneSkipsNobody(t *testing.T) {
 			`  - {id: letter, type: soft, operations: [book/write], require: '!action.inputs.line.startsWith("Dear")', message: "a line is no letter"}` + "\n"
 	}
 	a := actBy(t, "book", writes, actingCatalog, with(floor+", "+chief))
-	eve, rae := a.enrol(t, "Eve", "editor"), a.enrol(t, "Rae", "finance")
+	eve, rae := a.enrol(t, "eve", "editor"), a.enrol(t, "rae", "finance")
 	plain, asks := a.publish(t, actingPlan), a.publish(t, approvedPlan)
 	thief := a.options
 	thief.Roles = []host.Role{host.RoleGuardian}

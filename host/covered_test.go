@@ -55,7 +55,7 @@ unmodelled:`, 1)
 				lengthy.Skip(t)
 			}
 			a := actBy(t, "book", pages, sagaCatalog, c.policy)
-			eve, fay := a.enrol(t, "Eve", "editor"), a.enrol(t, "Fay", "finance")
+			eve, fay := a.enrol(t, "eve", "editor"), a.enrol(t, "fay", "finance")
 			digest := a.publish(t, fmt.Sprintf(coveredPlan, at, c.asks, c.brings))
 			run := a.start(t, "run", digest, `{"line":"a"}`)
 			b := a.asked(t, run, 1)[0]
@@ -106,7 +106,7 @@ unmodelled:`, 1)
 func TestOnlyWhatFollowsIsApproved(t *testing.T) {
 	stage.Parallel(t)
 	a := actBy(t, "book", pages, sagaCatalog, sagaPolicy)
-	eve := a.enrol(t, "Eve", "editor")
+	eve := a.enrol(t, "eve", "editor")
 	waits := strings.Replace(fmt.Sprintf(coveredPlan, 100, "", "${args.line}"), `engine/fail, with: {message: "it ends here"}`, "engine/sleep, with: {ms: 600000}, timeout_ms: 700000", 1)
 	digest := a.publish(t, waits)
 	run, other := a.start(t, "done", digest, `{"line":"a"}`), a.start(t, "waits", digest, `{"line":"b"}`)
@@ -201,7 +201,7 @@ func TestUndoIsApprovedAfterTheDeadline(t *testing.T) {
 	floor := strings.Replace(sagaPolicy, "unmodelled:", `approval: {floor: [{operations: [book/erase], groups: [{role: finance, min: 1}]}]}
 unmodelled:`, 1)
 	a := actBy(t, "book", pages, sagaCatalog, floor)
-	fay := a.enrol(t, "Fay", "finance")
+	fay := a.enrol(t, "fay", "finance")
 	run := a.start(t, "late", a.publish(t, `{apiVersion: chimera/v1, kind: Plan, name: late, version: "1", agent: tester, allow: [pure, committing], limits: {deadline_ms: 10000},
   input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object},
   nodes: [{id: first, template: book/write, commit_policy: {}}, {id: back, template: book/erase, commit_policy: {rollback: {none: "gone"}}},

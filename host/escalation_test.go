@@ -31,7 +31,7 @@ func floorAfter(ms string) string {
 func TestEscalation(t *testing.T) {
 	stage.Parallel(t)
 	a := actBy(t, "book", writes, actingCatalog, floorAfter("2500"))
-	eve, cid := a.enrol(t, "Eve", "editor"), a.enrol(t, "Cid", "chief")
+	eve, cid := a.enrol(t, "eve", "editor"), a.enrol(t, "cid", "chief")
 	digest := a.publish(t, escalating)
 	run := a.start(t, "late", digest, `{"line":"one"}`)
 	a.asked(t, run, 1)
@@ -80,7 +80,7 @@ func TestEscalation(t *testing.T) {
 func TestBeforeAnEscalation(t *testing.T) {
 	stage.Parallel(t)
 	a := actBy(t, "book", writes, actingCatalog, floorAfter("3600000"))
-	eve, cid := a.enrol(t, "Eve", "editor"), a.enrol(t, "Cid", "chief")
+	eve, cid := a.enrol(t, "eve", "editor"), a.enrol(t, "cid", "chief")
 	digest := a.publish(t, strings.Replace(escalating, "remind_every_ms: 1000", "remind_every_ms: 3600000", 1))
 	run := a.start(t, "early", digest, `{"line":"one"}`)
 	b := a.asked(t, run, 1)[0]

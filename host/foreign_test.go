@@ -100,7 +100,7 @@ func TestForeignSigners(t *testing.T) {
 				a.again(t)
 			}
 			f := foreigners{acting: a, dir: t.TempDir()}
-			eve, fay := f.enrol(t, "Eve", "editor"), f.enrol(t, "Fay", "finance")
+			eve, fay := f.enrol(t, "eve", "editor"), f.enrol(t, "fay", "finance")
 			run := a.start(t, "foreign", a.publish(t, approvedPlan), `{"line":"one"}`)
 			f.prepare(t, program, run.GetID(), a.asked(t, run, 1)[0])
 

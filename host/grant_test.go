@@ -72,7 +72,7 @@ func TestStartGrants(t *testing.T) {
 			r := told(t, h.Store(), first)
 			digest, err := trust.GrantDigest(good)
 			require.NoError(t, err)
-			require.Equal(t, "Rae", r.Requester)
+			require.Equal(t, "rae", r.Requester)
 			require.Equal(t, digest, r.GrantDigest)
 			s, err := trust.Read(t.Context(), store, d.bootstrap)
 			require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestStartGrants(t *testing.T) {
 			require.NoError(t, stage.Await(t, h.Client(), h.Client().GetWorkflow(t.Context(), long.GetID(), reset.GetRunId()), nil))
 			second, err := store.Run(t.Context(), long.GetID(), reset.GetRunId())
 			require.NoError(t, err)
-			require.Equal(t, "Rae", second.Requester)
+			require.Equal(t, "rae", second.Requester)
 			require.Equal(t, long.GetRunID(), second.Origin)
 			require.NotEmpty(t, second.GrantDigest)
 

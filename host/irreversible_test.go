@@ -93,7 +93,7 @@ func (a *acting) looks(t *testing.T) int {
 func TestIrreversible(t *testing.T) {
 	stage.Parallel(t)
 	a := actBy(t, "post", posts, postCatalog, postPolicy)
-	eve := a.enrol(t, "Eve", "editor")
+	eve := a.enrol(t, "eve", "editor")
 	digest := a.publish(t, postPlan)
 	a.weather(t, "sun")
 	run := a.start(t, "sun", digest, `{"line":"x"}`)
@@ -180,7 +180,7 @@ esac`, strings.Replace(postCatalog, "max_retries: 0", "max_retries: 1, on: [unse
      input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {found: {type: boolean}}, required: [found]},
      trust_requirement: allow_auto, status: allow_auto}
 `, postPolicy)
-	eve := a.enrol(t, "Eve", "editor")
+	eve := a.enrol(t, "eve", "editor")
 	digest := a.publish(t, strings.NewReplacer("template: post/send,", "template: post/send, timeout_ms: 1500,",
 		"prechecks: [look],", `prechecks: [look], verify: {node: find, with: {line: "${args.line}"}, executed: "output.found", output: {ok: true}},`,
 		"{id: look, template: post/look}", "{id: look, template: post/look}, {id: find, template: post/find}").Replace(postPlan))
@@ -224,7 +224,7 @@ func rogueCheck(ctx workflow.Context, call contract.Call) (contract.Outcome, err
 func TestNobodySkipsTheSecondCheck(t *testing.T) {
 	stage.Parallel(t)
 	a := actBy(t, "post", posts, postCatalog, postPolicy)
-	eve := a.enrol(t, "Eve", "editor")
+	eve := a.enrol(t, "eve", "editor")
 	digest := a.publish(t, postPlan)
 	judges := a.options
 	judges.Roles = []host.Role{host.RoleGuardian}

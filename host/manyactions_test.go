@@ -20,7 +20,7 @@ import (
 func TestABarrierOfMany(t *testing.T) {
 	stage.Parallel(t)
 	a := act(t, writes)
-	eve := a.enrol(t, "Eve", "editor")
+	eve := a.enrol(t, "eve", "editor")
 	const members = 200
 	var nodes, edges []string
 	for i := range members {

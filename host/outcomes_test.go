@@ -70,8 +70,8 @@ const writePlan = `{apiVersion: chimera/v1, kind: Plan, name: writes, version: "
 func TestOutcomes(t *testing.T) {
 	stage.Parallel(t)
 	a := actBy(t, "book", notes, outcomeCatalog, outcomePolicy)
-	eve, leo, rae := a.enrol(t, "Eve", "operator"), a.enrol(t, "Leo", "operator"), a.enrol(t, "RAE", "operator")
-	zoe := a.enrol(t, "Zoe", "editor")
+	eve, leo, rae := a.enrol(t, "eve", "operator"), a.enrol(t, "leo", "operator"), a.enrol(t, "rae", "operator")
+	zoe := a.enrol(t, "zoe", "editor")
 	digest, writing := a.publish(t, notePlan), a.publish(t, writePlan)
 	executed := a.start(t, "executed", digest, `{"line":"one"}`)
 	not := a.start(t, "not", digest, `{"line":"two"}`)
@@ -163,7 +163,7 @@ func TestOutcomesWait(t *testing.T) {
 	a := actBy(t, "book", notes, outcomeCatalog, outcomePolicy)
 	a.options.ContinueAfter = 12
 	a.again(t)
-	eve, leo := a.enrol(t, "Eve", "operator"), a.enrol(t, "Leo", "operator")
+	eve, leo := a.enrol(t, "eve", "operator"), a.enrol(t, "leo", "operator")
 	digest := a.publish(t, notePlan)
 	run, cancelled := a.start(t, "waits", digest, `{"line":"one"}`), a.start(t, "cancelled", digest, `{"line":"three"}`)
 	b := a.asked(t, run, 1)[0]
@@ -201,7 +201,7 @@ func TestAGuardianAloneStatesNothing(t *testing.T) {
 	other := a.options
 	other.Roles, other.Policy = []host.Role{host.RoleGuardian}, lax
 	digest := a.publish(t, notePlan)
-	zoe := a.enrol(t, "Zoe", "editor")
+	zoe := a.enrol(t, "zoe", "editor")
 	a.options = all
 	a.again(t)
 	a.thieve(t, other)
@@ -222,7 +222,7 @@ func TestAGuardianAloneStatesNothing(t *testing.T) {
 func TestNobodyStatesTooEarly(t *testing.T) {
 	stage.Parallel(t)
 	a := actBy(t, "book", notes, outcomeCatalog, outcomePolicy)
-	eve, leo := a.enrol(t, "Eve", "operator"), a.enrol(t, "Leo", "operator")
+	eve, leo := a.enrol(t, "eve", "operator"), a.enrol(t, "leo", "operator")
 	run := a.start(t, "early", a.publish(t, notePlan), `{"line":"one"}`)
 	b := a.asked(t, run, 1)[0]
 	i, err := a.ledger().Invocation(t.Context(), b.Actions[0].Invocation)

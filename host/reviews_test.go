@@ -51,7 +51,7 @@ if [ "$1" = read ]; then echo "$in"; else echo '{"ok":true}'; fi`
 func TestReviews(t *testing.T) {
 	stage.Parallel(t)
 	a := actBy(t, "book", reads, reviewCatalog, reviewPolicy)
-	eve, rae := a.enrol(t, "Eve", "reviewer"), a.enrol(t, "RAE", "reviewer")
+	eve, rae := a.enrol(t, "eve", "reviewer"), a.enrol(t, "rae", "reviewer")
 	digest := a.publish(t, strings.Replace(reviewPlan, "EXPIRES", "600000", 1))
 	run := a.start(t, "reviewed", digest, `{"line":"twice"}`)
 	for i, want := range []struct {
@@ -102,7 +102,7 @@ func TestReviews(t *testing.T) {
 func TestReviewsExpire(t *testing.T) {
 	stage.Parallel(t)
 	a := actBy(t, "book", reads, reviewCatalog, reviewPolicy)
-	eve := a.enrol(t, "Eve", "reviewer")
+	eve := a.enrol(t, "eve", "reviewer")
 	run := a.start(t, "expires", a.publish(t, strings.Replace(reviewPlan, "EXPIRES", "1000", 1)), `{"line":"one"}`)
 	for range 2 {
 		require.True(t, a.update(t, run, eve.Sign(t, a.asked(t, run, 1)[0], approval.Approve, nil)).Accepted)

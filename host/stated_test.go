@@ -68,7 +68,7 @@ func TestBudgetsAreThoseStated(t *testing.T) {
 func TestErasedWhileItWaits(t *testing.T) {
 	stage.Parallel(t)
 	a := act(t, writes)
-	eve := a.enrol(t, "Eve", "editor")
+	eve := a.enrol(t, "eve", "editor")
 	digest := a.publish(t, strings.Replace(approvedPlan, "{approval: {groups", "{approval: {expires_in_ms: 4000, groups", 1))
 	run := a.StartAbout(t, a.h.Client(), runID(t, "waits"), digest, `{"line":"x"}`, "erika")
 	b := a.asked(t, run, 1)[0]
@@ -97,7 +97,7 @@ func TestABrokenPolicyHoldsNothingUp(t *testing.T) {
 	write(files.Policy[0], sagaPolicy)
 	a.options.Reread = &files
 	a.again(t)
-	eve := a.enrol(t, "Eve", "editor")
+	eve := a.enrol(t, "eve", "editor")
 	digest := a.publish(t, `{apiVersion: chimera/v1, kind: Plan, name: asks, version: "1", agent: tester, allow: [pure, committing],
   input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object},
   nodes: [{id: first, template: book/write, commit_policy: {approval: {groups: [{role: editor, min: 1}]}}}, {id: back, template: book/erase, commit_policy: {rollback: {none: "gone"}}}],

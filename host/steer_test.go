@@ -86,7 +86,7 @@ func (a *acting) resume(t *testing.T, run sdk.WorkflowRun, argument string) cont
 func TestPause(t *testing.T) {
 	stage.Parallel(t)
 	a := act(t, writes)
-	eve, fay := a.enrol(t, "Eve", "editor"), a.enrol(t, "Fay", "finance")
+	eve, fay := a.enrol(t, "eve", "editor"), a.enrol(t, "fay", "finance")
 	digest := a.publish(t, approvedPlan)
 	run := a.start(t, "paused", digest, `{"line":"one"}`)
 	b := a.asked(t, run, 1)[0]
@@ -109,7 +109,7 @@ func TestPause(t *testing.T) {
 	state := stage.State(t, a.h.Client(), run)
 	require.Equal(t, contract.RunPaused, state.State)
 	require.Equal(t, contract.WaitResume, state.Waiting[0].Kind)
-	require.Equal(t, "Eve", state.Paused.By)
+	require.Equal(t, "eve", state.Paused.By)
 	require.Equal(t, eve.ID, state.Paused.Signer)
 	require.Len(t, state.Barriers, 1)
 
@@ -231,8 +231,8 @@ func TestPausesAreBounded(t *testing.T) {
 	lengthy.Skip(t)
 	stage.Parallel(t)
 	a := act(t, writes)
-	eve := a.enrol(t, "Eve", "editor")
-	a.enrol(t, "Fay", "finance")
+	eve := a.enrol(t, "eve", "editor")
+	a.enrol(t, "fay", "finance")
 	run := a.start(t, "often", a.publish(t, approvedPlan), `{"line":"one"}`)
 	a.asked(t, run, 1)
 	const most = 100

@@ -25,7 +25,7 @@ func TestWhatAdminsTakeBack(t *testing.T) {
 	p := produce(t, "book", writes, actingCatalog, actingPolicy)
 	begin := func(role host.Role) *host.Host { return stage.Host(t, p.role(t, p.options, role)) }
 	digest, asks := p.publish(t, actingPlan), p.publish(t, approvedPlan)
-	eve, fay := p.enrol(t, "Eve", "editor"), p.enrol(t, "Fay", "finance")
+	eve, fay := p.enrol(t, "eve", "editor"), p.enrol(t, "fay", "finance")
 	p.h = begin(host.RoleEngine)
 	guardian := begin(host.RoleGuardian)
 
@@ -106,7 +106,7 @@ func TestPeopleAreAskedForAllAtOnce(t *testing.T) {
 	lifts := strings.Replace(actingPolicy, "unmodelled", `approval: {lift: {"policy:letter": [editor], "policy:signed": [editor]}}`+"\nunmodelled", 1)
 	const open = `  - {id: open, type: soft, operations: [book/write], require: "true"}` + "\n"
 	a := actBy(t, "book", writes, actingCatalog, lifts+letter+strings.Replace(open, "open", "signed", 1))
-	eve := a.enrol(t, "Eve", "editor")
+	eve := a.enrol(t, "eve", "editor")
 	run := a.start(t, "more", a.publish(t, actingPlan), `{"line":"one"}`)
 	lifted := func(b ledger.Barrier) []string {
 		r, _, err := approval.ParseRequest(b.Request)
@@ -157,7 +157,7 @@ func TestTheStricterPolicyCounts(t *testing.T) {
     {id: rest, template: engine/sleep, with: {ms: 3000}, timeout_ms: 9000},
     {id: other, template: book/write, commit_policy: {rollback: {none: "what is written stays"}}}],
   edges: [$input.line -> asks.line, $input -> rest, rest -> other, $input.line -> other.line]}`)
-	eve := p.enrol(t, "Eve", "editor")
+	eve := p.enrol(t, "eve", "editor")
 	p.again(t)
 	run := p.start(t, "two", digest, `{"line":"one"}`)
 	b := p.asked(t, run, 1)[0]

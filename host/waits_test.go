@@ -54,7 +54,7 @@ func TestABarrierCostsFewEvents(t *testing.T) {
 	raced.Skip(t)
 	stage.Parallel(t)
 	a := act(t, writes)
-	eve := a.enrol(t, "Eve", "editor")
+	eve := a.enrol(t, "eve", "editor")
 	short := strings.Replace(approvedPlan, ", {role: finance, min: 1}]", "], expires_in_ms: 3000", 1)
 	run := a.start(t, "expires", a.publish(t, strings.Replace(short, "asks", "soon", 1)), `{"line":"one"}`)
 	a.asked(t, run, 1)
@@ -81,7 +81,7 @@ func TestABarrierHoldsUpNobody(t *testing.T) {
 	a := act(t, writes)
 	a.options.ContinueAfter = 500
 	a.again(t)
-	eve := a.enrol(t, "Eve", "editor")
+	eve := a.enrol(t, "eve", "editor")
 	const chains, long = 50, 100
 	nodes := []string{
 		`{id: write, template: book/write, commit_policy: {approval: {groups: [{role: editor, min: 1}]}, rollback: {none: "it stays"}}}`,
@@ -142,7 +142,7 @@ func TestTwoBarriers(t *testing.T) {
 	a.options.ContinueAfter = 12
 	a.again(t)
 	c := func() client.Client { return a.h.Client() }
-	eve, fay, gus := a.enrol(t, "Eve", "editor", "finance"), a.enrol(t, "Fay", "finance"), a.enrol(t, "Gus", "editor")
+	eve, fay, gus := a.enrol(t, "eve", "editor", "finance"), a.enrol(t, "fay", "finance"), a.enrol(t, "gus", "editor")
 	run := a.start(t, "two", a.publish(t, twoBarriers), `{"line":"d"}`)
 	both := a.asked(t, run, 2)
 	left, right := both[0], both[1]
@@ -235,7 +235,7 @@ func TestMoveAWaitingRun(t *testing.T) {
 	}
 	a.h, a.options = build("a"), common
 	a.Begin(t, a.ledger())
-	eve, fay := a.enrol(t, "Eve", "editor"), a.enrol(t, "Fay", "finance")
+	eve, fay := a.enrol(t, "eve", "editor"), a.enrol(t, "fay", "finance")
 	run := a.Start(t, b.client, runID(t, "moved"), a.publish(t, approvedPlan), `{"line":"one"}`)
 	asked := a.asked(t, run, 1)[0]
 	require.True(t, a.insist(t, run, eve.Sign(t, asked, approval.Approve, nil)).Accepted)
@@ -262,7 +262,7 @@ func TestMoveAWaitingRun(t *testing.T) {
 func TestApprovedElsewhere(t *testing.T) {
 	stage.Parallel(t)
 	a := act(t, writes)
-	eve, fay := a.enrol(t, "Eve", "editor"), a.enrol(t, "Fay", "finance")
+	eve, fay := a.enrol(t, "eve", "editor"), a.enrol(t, "fay", "finance")
 	run := a.start(t, "elsewhere", a.publish(t, approvedPlan), `{"line":"one"}`)
 	b := a.asked(t, run, 1)[0]
 	tasks := events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
