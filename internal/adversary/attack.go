@@ -220,6 +220,7 @@ var notBelieved = map[string]bool{"agent_identity": true, "signers": true, "mcp_
 var plainly = map[string]bool{
 	"ok": true, "size": true, "root": true, "last_entry": true, "problems": true, "warnings": true, "chains": true, "runs": true, "entries": true, "bodies": true,
 	"evidence_packets": true, "sealed_bodies": true, "log_key": true, "witnesses": true, "cosigned": true, "checkpoint_time": true, "replayed_decisions": true, "open_runs": true,
+	"not_yet_witnessed": true, "cosigned_checkpoints": true,
 }
 
 // news says what the auditor shows besides problems and did not show before.

@@ -11,9 +11,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
+	"chimera.ai/engine/ledger/keyring"
 	"chimera.ai/engine/ledger/postgres"
 	"chimera.ai/engine/ledger/sqlstore"
 	"chimera.ai/engine/trust"
@@ -48,7 +50,7 @@ func (c *Copy) as(role string) string {
 
 // open opens the ledger as a user of a role.
 func (c *Copy) open(ctx context.Context, role string) (*sqlstore.Store, error) {
-	return postgres.Open(ctx, postgres.Options{URL: c.as(role), Origin: c.Root.Log.Origin, Connections: 2})
+	return postgres.Open(ctx, postgres.Options{URL: c.as(role), Origin: c.Root.Log.Origin, Subjects: keyring.At(c.Store.Subjects), Connections: 2})
 }
 
 // execute makes the statements of an attack in one transaction.
@@ -109,7 +111,7 @@ const (
 
 // Trust is what the auditor knows; quorum is how many witnesses must have cosigned.
 func (d *Deployment) Trust(quorum int) audit.Trust {
-	return audit.Trust{Format: audit.TrustFormat, Origin: d.Root.Log.Origin, Log: d.Root.Log.Key, Witnesses: []string{d.Witness}, Quorum: quorum, Audience: string(d.Root.Audience), Bootstrap: d.Root}
+	return audit.Trust{Format: audit.TrustFormat, Origin: d.Root.Log.Origin, Log: d.Root.Log.Key, Witnesses: []string{d.Witness}, Quorum: quorum, Audience: string(d.Root.Audience), Namespaces: []string{client.DefaultNamespace}, Bootstrap: d.Root}
 }
 
 // Proceed lets the honest parts go on, and an auditor verify what there is then. Each part has

@@ -58,9 +58,10 @@ func Produce(t testing.TB, database string) *Production {
 	require.NoError(t, root.Check())
 	p := &Production{
 		Deployment: &Deployment{Root: root, Admin: ada, Author: author, Starter: starter, second: ben, LogKey: logKey, GuardianKey: string(guardian)},
-		Store:      store.Options{Driver: store.Postgres, URL: database, Dir: t.TempDir(), InDatabase: true, Key: logKey},
+		Store:      store.Options{Driver: store.Postgres, URL: database, Dir: t.TempDir(), InDatabase: true, Key: logKey, Subjects: filepath.Join(t.TempDir(), "subjects")},
 		Users:      map[host.Role]string{}, Keys: map[host.Role]string{},
 	}
+	require.NoError(t, store.NewSubjectKeys(p.Store))
 	_, err = store.Migrate(t.Context(), p.Store)
 	require.NoError(t, err)
 	require.NoError(t, store.Grant(t.Context(), p.Store))
