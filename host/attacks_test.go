@@ -133,7 +133,7 @@ func TestAttacks(t *testing.T) {
 		signer      *stage.Signer
 		person      string
 		from, until time.Duration
-	}{{&second, "EVE", -time.Hour, time.Hour}, {&old, "Old", -2 * time.Hour, -time.Hour}, {&soon, "Soon", time.Hour, 2 * time.Hour}, {&gone, "Gone", -time.Hour, time.Hour}} {
+	}{{&second, "eve", -time.Hour, time.Hour}, {&old, "old", -2 * time.Hour, -time.Hour}, {&soon, "soon", time.Hour, 2 * time.Hour}, {&gone, "gone", -time.Hour, time.Hour}} {
 		var err error
 		x.signer.Key, _, err = trust.NewKey()
 		require.NoError(t, err)

@@ -21,6 +21,9 @@
 //
 // # Forms
 //
+// A person is an id of small letters, digits and . _ @ - ([plan.IsPerson]); names for people to
+// read have no place here.
+//
 // A public key is the base64 of its DER (SubjectPublicKeyInfo), Ed25519 or ECDSA
 // on P-256. A private key is PKCS #8 in PEM. An Ed25519 signature is over the
 // PAE, one with P-256 over its SHA-256, in ASN.1 or as r and s of 32 bytes each.

@@ -13,6 +13,8 @@
 //	                ("evidence"), in the order of these; the digest is SHA-256 of the
 //	                line without its end. One goes with its body, pruned or erased, and
 //	                that of a sealed body stays in the store
+//	cosigned.jsonl  older checkpoints that witnesses have cosigned, spread evenly over the
+//	                log, the oldest first, each as a JSON string
 //	checkpoint      the signed checkpoint over the entries, with its cosignatures
 //	pending.jsonl   entries that have no place in the tree yet, as lines
 //	lost.jsonl      entries that neither have a place nor wait for one, as lines
@@ -70,6 +72,9 @@
 // start runs for the agent then; who has approved must have been enrolled, valid and
 // not revoked; and signers, agents, tools and budgets must be as stated, each limit and
 // each trust of a tool as it was then. What stands in the log up to a minute after a
-// statement may have been judged before it. Where entries say that they are older than
-// ones before them in the log, these tell how late it was.
+// statement may have been judged before it. How much later an entry was added than a
+// statement, the entries between the two tell, as far as their neighbours bear out their
+// times, and the checkpoints between them that witnesses have cosigned: what one of these
+// does not have is not older than its cosignature, and what it has is not younger. Times
+// far from those around them are named.
 package audit
