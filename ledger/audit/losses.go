@@ -22,7 +22,13 @@ type lost struct {
 	// instant at which one of them was stated, in milliseconds.
 	open  []loss
 	first int64
+	// looked counts how often one of them was looked at.
+	looked int64
 }
+
+// maxLooked bounds how often missing bodies of a class are looked at: those under legal hold stay
+// open, and acts could be as many.
+const maxLooked = 1 << 30
 
 // loss is a missing body.
 type loss struct {
@@ -61,9 +67,10 @@ func (l losses) act(index int64, p ledger.PrunedData, held map[string]bool) {
 	// overflow.
 	c.stated += min(int64(p.Count), c.n-min(c.stated, c.n))
 	before := p.Before.Time().UnixMilli()
-	if c.first >= before {
+	if c.first >= before || c.looked > maxLooked {
 		return
 	}
+	c.looked += int64(len(c.open))
 	kept := c.open[:0]
 	for _, x := range c.open {
 		if x.index < index && x.at < before {
