@@ -102,9 +102,7 @@ func Erasure(t *testing.T, s ledger.Store, ring *keyring.Ring, dir string, flush
 	flush()
 	require.NotEmpty(t, salts)
 	hidden := [][]byte{[]byte(mark), []byte(guess), []byte(base64.StdEncoding.EncodeToString([]byte(mark)))}
-	for _, salt := range salts {
-		hidden = append(hidden, salt)
-	}
+	hidden = append(hidden, salts...)
 	all, err := ring.Generations()
 	require.NoError(t, err)
 	require.Len(t, all, 1)
