@@ -141,7 +141,7 @@ func (v *verifier) authority() authority {
 				v.problem(BadAuthority, x.index, "the start of %s: %s", x.run.Workflow, err)
 			}
 		}
-		if n := len(v.ungranted); n > 0 {
+		if n := v.effectsWithoutGrant; n > 0 {
 			v.warn(BadAuthority, v.ungranted[0].index, "%s permitted in runs that were started without a grant, the first in %s", count(n, "effect was", "effects were"), v.ungranted[0].what)
 		}
 		v.overdrawn(func(*ledger.Hold) string { return "" })

@@ -12,14 +12,18 @@ import (
 // whoever may add an entry could give it any: so what one entry says of the time counts only
 // as far as its neighbours bear it out.
 type clock struct {
-	// pages have the seconds of entries since 1970.
-	pages [][]int64
+	// pages have the seconds of entries since 1970, and far those of the first that do not fit.
+	pages [][]uint32
+	far   map[int64]int64
 	n     int64
 	// latest has, for each page, the latest second that is borne out.
 	latest []int64
 }
 
 const (
+	// maxFar bounds the times that are kept although they do not fit; further ones count as the
+	// first or the last that do.
+	maxFar = 100
 	// pageSize is the number of entries of a page.
 	pageSize = 1 << 12
 	// neighbours is how many entries after one bear out its time.
@@ -29,14 +33,30 @@ const (
 // add adds the time of the next entry.
 func (c *clock) add(at ledger.Time) {
 	if c.n%pageSize == 0 {
-		c.pages = append(c.pages, make([]int64, 0, pageSize))
+		c.pages = append(c.pages, make([]uint32, 0, pageSize))
 	}
 	page := &c.pages[len(c.pages)-1]
-	*page = append(*page, at.Time().Unix())
+	seconds := at.Time().Unix()
+	fits := min(max(seconds, 0), math.MaxUint32)
+	*page = append(*page, uint32(fits))
+	if fits != seconds && len(c.far) < maxFar {
+		if c.far == nil {
+			c.far = map[int64]int64{}
+		}
+		c.far[c.n] = seconds
+	}
 	c.n++
 }
 
-func (c *clock) at(i int64) int64 { return c.pages[i/pageSize][i%pageSize] }
+func (c *clock) at(i int64) int64 {
+	s := c.pages[i/pageSize][i%pageSize]
+	if s == 0 || s == math.MaxUint32 {
+		if far, ok := c.far[i]; ok {
+			return far
+		}
+	}
+	return int64(s)
+}
 
 // The slack between two entries, in seconds.
 const slackSeconds = int64(slack / time.Second)

@@ -92,8 +92,11 @@ func (v *verifier) note(f fact, stated int) {
 			v.rests(f.index, i)
 		}
 		if r := v.model.Runs[f.e.Chain]; r != nil && r.GrantDigest == "" {
-			at.what = strings.Clone(r.Workflow)
-			v.ungranted = append(v.ungranted, at)
+			// Without a bootstrap they are counted.
+			if v.effectsWithoutGrant++; v.trust.Bootstrap != nil || len(v.ungranted) == 0 {
+				at.what = strings.Clone(r.Workflow)
+				v.ungranted = append(v.ungranted, at)
+			}
 		}
 	case ledger.HoldOpened:
 		if h := v.model.Holds[model.About(f.e)]; h.Overdraft {

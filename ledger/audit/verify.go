@@ -182,11 +182,13 @@ type verifier struct {
 	// ungranted are permits in runs without a start grant, and overdrafts holds that count whatever
 	// is left of a budget.
 	ungranted, overdrafts []claim
-	limits                []limit
-	trusted               []standing
-	permits               []permit
-	resolved              []resolution
-	orders                []ordered
+	// effectsWithoutGrant counts the permits in runs without a start grant.
+	effectsWithoutGrant int
+	limits              []limit
+	trusted             []standing
+	permits             []permit
+	resolved            []resolution
+	orders              []ordered
 	// repeated is nil until a hold of a call that is made again is looked at.
 	repeated *repeated
 	// escalated has the places at which barriers were escalated, by barrier.
