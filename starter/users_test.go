@@ -34,10 +34,10 @@ author: fay
 		d.write(t, who+".pub", as("").must(t, "trust", "key", who+".key"))
 	}
 	as("").must(t, "migrate", "--grant", "--new-key", "ledger.key")
-	pin := as("").must(t, "trust", "init", "--deployment", "example", "--admin", "ada,Ada,ada.pub", "--admin", "ben,Ben,ben.pub", "--auditors", "trust.json", "--out", "bootstrap.json")
+	pin := as("").must(t, "trust", "init", "--deployment", "example", "--admin", "ada,ada,ada.pub", "--admin", "ben,ben,ben.pub", "--auditors", "trust.json", "--out", "bootstrap.json")
 	d.env = append(d.env, "CHIMERA_TRUST_PIN="+pin)
-	d.write(t, "acts.json", fmt.Sprintf(`[{"act": "agent.add", "data": {"agent_id": "bot", "owner": "Ada", "keys": []}},
-		{"act": "publisher.add", "data": {"id": "fay", "person": "Fay", "key": %q, "uses": ["plans"]}},
+	d.write(t, "acts.json", fmt.Sprintf(`[{"act": "agent.add", "data": {"agent_id": "bot", "owner": "ada", "keys": []}},
+		{"act": "publisher.add", "data": {"id": "fay", "person": "fay", "key": %q, "uses": ["plans"]}},
 		{"act": "budget.set", "data": {"agent": "bot", "currency": "USD", "every": "forever", "limit": {"amount": "1.00", "currency": "USD"}}}]`, as("").must(t, "trust", "key", "fay.key")))
 	r := store.Roles
 	as(r.Reader).must(t, "trust", "draft", "acts.json", "--key", "ada.key", "--key", "ben.key", "--out", "statement")
