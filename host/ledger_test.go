@@ -55,7 +55,6 @@ func stores(t *testing.T) map[string]func(t *testing.T) store.Options {
 
 func migrated(t *testing.T, o store.Options) store.Options {
 	o.Driver, o.Subjects = store.Postgres, filepath.Join(t.TempDir(), "subjects")
-	require.NoError(t, store.NewSubjectKeys(o))
 	var err error
 	o.Key, _, err = ledger.NewKey("test.example.com/log")
 	require.NoError(t, err)
@@ -64,6 +63,7 @@ func migrated(t *testing.T, o store.Options) store.Options {
 	n, err := store.Migrate(t.Context(), o)
 	require.NoError(t, err)
 	require.Positive(t, n)
+	require.NoError(t, store.NewSubjectKeys(t.Context(), o))
 	return o
 }
 

@@ -493,4 +493,8 @@ type Retention interface {
 	// if there is no such key, it is ErrNotFound. An erasure that was interrupted is completed
 	// by the next one, of any person.
 	EraseSubject(ctx context.Context, subject, reason string) error
+	// EraseLost erases those persons whose keys do not open any more, such as after a backup
+	// from before an erasure was restored, and those rows that are no keys. If there are none,
+	// the error is ErrNotFound.
+	EraseLost(ctx context.Context, reason string) error
 }

@@ -202,12 +202,10 @@ func migrateCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return misuse("%s", err)
 		}
-		if *subjectKeys {
-			if err := store.NewSubjectKeys(options); err != nil {
-				return storeError(err)
-			}
-		}
 		n, err := store.Migrate(ctx, options)
+		if err == nil && *subjectKeys {
+			err = store.NewSubjectKeys(ctx, options)
+		}
 		if err == nil && *grant {
 			err = store.Grant(ctx, options)
 		}

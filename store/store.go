@@ -110,11 +110,7 @@ func Open(ctx context.Context, o Options) (_ *Opened, err error) {
 	s := &Opened{Key: key}
 	switch o.Driver {
 	case "", SQLite:
-		ring := o.ring()
-		if err := ring.Create(); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
-		}
-		s.Ledger, err = sqlite.Open(ctx, sqlite.Options{Path: o.path(), Origin: origin, Subjects: ring})
+		s.Ledger, err = sqlite.Open(ctx, sqlite.Options{Path: o.path(), Origin: origin, Subjects: o.ring()})
 	case Postgres:
 		s.Ledger, err = postgres.Open(ctx, postgres.Options{URL: o.URL, Origin: origin, Subjects: o.ring()})
 	}
@@ -191,16 +187,21 @@ func Migrate(ctx context.Context, o Options) (int, error) {
 	return 0, s.Close()
 }
 
-// NewSubjectKeys makes the key that wraps the keys of subjects, unless there is one.
-func NewSubjectKeys(o Options) error {
-	ring := o.ring()
-	if ring == nil {
+// NewSubjectKeys makes the key that wraps the keys of subjects, in the folder Subjects, and
+// makes that the folder of the database. If the database has one, its key must be there.
+// [Migrate] comes first; with SQLite, Open does all that.
+func NewSubjectKeys(ctx context.Context, o Options) error {
+	_, origin, err := o.identity()
+	switch {
+	case err != nil:
+		return err
+	case o.Driver != Postgres:
+		return nil
+	case o.Subjects == "":
 		return fmt.Errorf("%w: there is no folder for the key that wraps the keys of subjects (ledger.subjects)", ErrOptions)
 	}
-	if err := ring.Create(); err != nil {
-		return fmt.Errorf("%w: %w", ErrOptions, err)
-	}
-	return nil
+	_, err = postgres.Migrate(ctx, postgres.Options{URL: o.URL, Origin: origin, Subjects: o.ring()})
+	return err
 }
 
 // Roles are the names of the database roles that [Grant] makes.

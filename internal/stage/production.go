@@ -61,8 +61,9 @@ func Produce(t testing.TB, database string) *Production {
 		Store:      store.Options{Driver: store.Postgres, URL: database, Dir: t.TempDir(), InDatabase: true, Key: logKey, Subjects: filepath.Join(t.TempDir(), "subjects")},
 		Users:      map[host.Role]string{}, Keys: map[host.Role]string{},
 	}
-	require.NoError(t, store.NewSubjectKeys(p.Store))
 	_, err = store.Migrate(t.Context(), p.Store)
+	require.NoError(t, err)
+	require.NoError(t, store.NewSubjectKeys(t.Context(), p.Store))
 	require.NoError(t, err)
 	require.NoError(t, store.Grant(t.Context(), p.Store))
 	whole, err := payload.NewKey("k1")

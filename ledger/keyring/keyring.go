@@ -4,14 +4,14 @@
 //
 // The key has generations. Erasing a subject adds one, wraps the remaining keys of
 // subjects with it, and destroys the others, and with them whatever they still wrap
-// anywhere.
+// anywhere. The database says which generation is the current one.
 //
 // # Format
 //
 // A ring is a folder with one file per generation, N-ID.key: N is its number, in eight
 // digits, and ID the first 16 hex digits of the SHA-256 of the key. The file has the key,
 // 32 random bytes in base64 (RFC 4648, section 4), and a line feed. N-ID names the
-// generation.
+// generation. The file origin has the name of the log whose ring it is, and a line feed.
 //
 // The key of a subject is wrapped with AES-256-GCM: a nonce of 12 bytes, and the sealed
 // JSON {"key":…,"subject":…}, the key in base64, with the id of the subject's key as
@@ -46,6 +46,8 @@ var (
 	ErrNone = errors.New("there is no key for the keys of subjects")
 	// ErrMissing: the ring lacks the generation that is asked for.
 	ErrMissing = errors.New("the key for the keys of subjects is missing")
+	// ErrForeign: the ring is that of another log.
+	ErrForeign = errors.New("the key for the keys of subjects is that of another log")
 	// ErrWrapped: what is to be unwrapped was changed, or wrapped for something else.
 	ErrWrapped = errors.New("the key of a subject does not open")
 )
@@ -56,6 +58,7 @@ const (
 	// that were interrupted leave theirs until the next one.
 	maxGenerations = 1000
 	maxFile        = 256
+	maxOrigin      = 4096
 )
 
 // Ring is a folder of generations. Its methods read the files each time, since another
@@ -158,14 +161,64 @@ func idOf(key []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Create makes the folder and the first generation, unless there is one. If several
-// processes do so at once, the ring may get several: they all open.
-func (r *Ring) Create() error {
-	_, err := r.Generations()
-	if errors.Is(err, ErrNone) {
-		_, err = r.Add()
+// Create makes the folder and the first generation for a log, unless there is one, and returns
+// the newest. If several processes do so at once, the ring may get several. If the ring is that
+// of another log, the error is [ErrForeign].
+func (r *Ring) Create(origin string) (g Generation, err error) {
+	if err := r.own(origin); err != nil {
+		return g, err
 	}
-	return err
+	all, err := r.Generations()
+	switch {
+	case err == nil:
+		return all[len(all)-1], nil
+	case errors.Is(err, ErrNone):
+		return r.Add()
+	}
+	return g, err
+}
+
+// own makes the ring that of a log, or returns [ErrForeign].
+func (r *Ring) own(origin string) error {
+	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+		return fmt.Errorf("make the keyring: %w", err)
+	}
+	path := filepath.Join(r.dir, "origin")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return r.Of(origin)
+	}
+	if err == nil {
+		_, err = f.WriteString(origin + "\n")
+		err = errors.Join(err, f.Sync(), f.Close())
+	}
+	if err == nil {
+		err = errors.Join(sync(r.dir), sync(filepath.Dir(r.dir)))
+	}
+	if err != nil {
+		return fmt.Errorf("make the keyring: %w", err)
+	}
+	return nil
+}
+
+// Of returns [ErrForeign] unless the ring is that of a log.
+func (r *Ring) Of(origin string) error {
+	path := filepath.Join(r.dir, "origin")
+	info, err := os.Lstat(path)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxOrigin) {
+		return fmt.Errorf("%w: %s is not a file that was made for it", ErrForeign, path)
+	}
+	var raw []byte
+	if err == nil {
+		raw, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return fmt.Errorf("read the keyring: %w", err)
+	}
+	if is := strings.TrimSuffix(string(raw), "\n"); is != origin {
+		return fmt.Errorf("%w: %s is of %.120q", ErrForeign, r.dir, is)
+	}
+	return nil
 }
 
 // Add makes a new generation, which is the newest.
@@ -199,7 +252,7 @@ func (r *Ring) Add() (g Generation, err error) {
 // write writes a new file in place, so that its bytes are nowhere else on the disk. Until
 // it is whole it has another name.
 func write(path string, b []byte) (err error) {
-	temporary := path + ".new"
+	temporary := path + fresh
 	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -223,28 +276,53 @@ func sync(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Destroy overwrites and removes the generations of those names. A file system that copies
-// what it overwrites, and a flash disk, may keep the bytes for a while. A generation that is
-// not there is no error.
+// Destroy overwrites and removes the generations of those names, and what earlier calls that
+// were interrupted have left. A file system that copies what it overwrites, and a flash disk,
+// may keep the bytes for a while. A generation that is not there is no error.
 func (r *Ring) Destroy(names ...string) error {
 	for _, name := range names {
 		if !fileName.MatchString(name + ".key") {
 			return fmt.Errorf("destroy a key: %.40q is not the name of one", name)
 		}
-		if err := destroy(r.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		// A file of a generation's name is whole, or not there.
+		if err := os.Rename(r.file(name), r.file(name)+gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("destroy a key: %w", err)
 		}
 	}
-	if len(names) == 0 {
-		return nil
-	}
-	if err := sync(r.dir); err != nil {
+	if err := r.sweep(); err != nil {
 		return fmt.Errorf("destroy a key: %w", err)
 	}
 	return nil
 }
 
+// The suffixes of files that are being destroyed, and that were being written.
+const gone, fresh = ".gone", ".new"
+
+// sweep overwrites and removes files that are no generations any more, or never were.
+func (r *Ring) sweep() error {
+	entries, err := os.ReadDir(r.dir)
+	if err != nil {
+		return err
+	}
+	if err := sync(r.dir); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := strings.TrimSuffix(strings.TrimSuffix(e.Name(), gone), fresh)
+		if name == e.Name() || !fileName.MatchString(name) {
+			continue
+		}
+		if err := destroy(filepath.Join(r.dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return sync(r.dir)
+}
+
 func destroy(path string) error {
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return errors.Join(err, os.Remove(path)) // what a link leads to is not ours
+	}
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err

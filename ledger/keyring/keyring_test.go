@@ -17,12 +17,17 @@ func TestGenerations(t *testing.T) {
 	r := keyring.At(dir)
 	_, err := r.Generations()
 	require.ErrorIs(t, err, keyring.ErrNone)
-	require.NoError(t, r.Create())
-	require.NoError(t, r.Create(), "the same again")
+	first, err := r.Create("example.com/log")
+	require.NoError(t, err)
+	again, err := r.Create("example.com/log")
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+	_, err = r.Create("example.com/other")
+	require.ErrorIs(t, err, keyring.ErrForeign)
+	require.NoError(t, r.Of("example.com/log"))
 	all, err := r.Generations()
 	require.NoError(t, err)
 	require.Len(t, all, 1)
-	first := all[0]
 	secret, err := os.ReadFile(filepath.Join(dir, first.Name+".key"))
 	require.NoError(t, err)
 
@@ -39,7 +44,7 @@ func TestGenerations(t *testing.T) {
 	require.NotEqual(t, first.Lookup("erika"), second.Lookup("erika"))
 	require.NotEqual(t, first.Lookup("erika"), first.Lookup("erik"))
 
-	again, err := keyring.At(dir).Generation(first.Name)
+	again, err = keyring.At(dir).Generation(first.Name)
 	require.NoError(t, err)
 	subject, have, err := again.Unwrap("k1", wrapped)
 	require.NoError(t, err)
@@ -60,8 +65,23 @@ func TestGenerations(t *testing.T) {
 	require.ErrorIs(t, err, keyring.ErrMissing)
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, left, 1)
+	require.Len(t, left, 2, "the other key, and whose ring it is")
 	require.NotContains(t, left[0].Name(), first.Name)
+
+	// What an end in the midst of that leaves is no generation, and goes with the next.
+	for _, suffix := range []string{".key.gone", ".key.new"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, first.Name+suffix), make([]byte, 45), 0o600))
+	}
+	require.NoError(t, os.Symlink(filepath.Join(dir, second.Name+".key"), filepath.Join(dir, "00000009-0123456789abcdef.key.gone")))
+	all, err = r.Generations()
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.NoError(t, r.Destroy())
+	left, err = os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 2)
+	_, err = r.Generation(second.Name)
+	require.NoError(t, err, "what a link leads to stays")
 	require.NotEmpty(t, strings.TrimSpace(string(secret)))
 	for _, e := range left {
 		raw, err := os.ReadFile(filepath.Join(dir, e.Name()))
@@ -98,9 +118,10 @@ func TestForeignFiles(t *testing.T) {
 	}
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "README"), []byte("x"), 0o600))
-	require.NoError(t, keyring.At(dir).Create(), "other files do not matter")
+	_, err := keyring.At(dir).Create("o")
+	require.NoError(t, err, "other files do not matter")
 	for _, name := range []string{"", "..", "../00000001-0123456789abcdef", "00000001-0123456789abcdef/x"} {
-		_, err := keyring.At(dir).Generation(name)
+		_, err = keyring.At(dir).Generation(name)
 		require.ErrorIs(t, err, keyring.ErrMissing, name)
 		require.Error(t, keyring.At(dir).Destroy(name), name)
 	}

@@ -49,12 +49,8 @@ func useKey(agent string) model.UseKey {
 	return model.UseKey{BudgetKey: model.BudgetKey{Agent: agent, Currency: "USD"}, Period: string(ledger.Forever)}
 }
 
-// Ring returns a new keyring for the keys of subjects.
-func Ring(t testing.TB) *keyring.Ring {
-	r := keyring.At(filepath.Join(t.TempDir(), "subjects"))
-	require.NoError(t, r.Create())
-	return r
-}
+// Ring returns a new keyring for the keys of subjects, which the store makes.
+func Ring(t testing.TB) *keyring.Ring { return keyring.At(filepath.Join(t.TempDir(), "subjects")) }
 
 // Key makes a log's key.
 func Key(t testing.TB) *ledger.Key {

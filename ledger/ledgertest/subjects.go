@@ -113,6 +113,9 @@ func subjects(t *testing.T, open Open) {
 	require.ErrorIs(t, err, ledger.ErrGone)
 	nothing()
 
+	signed := ledger.Order{Kind: ledger.RunPaused, N: 1, Signed: json.RawMessage(`{"payload":"e30=","payloadType":"t","signatures":[]}`)}
+	require.ErrorIs(t, s.RecordOrder(ctx, "w", "r1", signed), ledger.ErrGone, "whether it has counted is not known")
+
 	// It still runs, and what it states now nobody can read either.
 	require.NoError(t, s.OpenRun(ctx, about), "the same again")
 	require.NoError(t, s.RecordOutcomes(ctx, "w", "r1", []ledger.Outcome{{Node: "b", Kind: ledger.NodeFailed, InputDigest: digest("Erika"), Error: told}}))

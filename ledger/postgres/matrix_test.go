@@ -55,6 +55,7 @@ var matrix = map[string][5]string{ // engine, guardian, effects, applier, publis
 	"subject_keys":      {"i", "i", "", "", ""},
 	"tasks":             {"", "i(doc,state)", "(doc,state)", "", ""},
 	"aside":             {}, // set_aside writes it
+	"keyring":           {},
 	"pruned_early":      {}, // prune_bodies does
 }
 

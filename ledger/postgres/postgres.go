@@ -263,8 +263,21 @@ func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 }
 
 // Migrate brings the database to the newest form, and returns the number of
-// migrations applied. Several processes may call it at once.
-func Migrate(ctx context.Context, o Options) (n int, err error) {
+// migrations applied. If Subjects is not nil, it makes that the keyring of the database.
+// Several processes may call it at once.
+func Migrate(ctx context.Context, o Options) (int, error) {
+	n, err := migrate(ctx, o)
+	if err != nil || o.Subjects == nil {
+		return n, err
+	}
+	s, err := Open(ctx, o)
+	if err != nil {
+		return n, err
+	}
+	return n, errors.Join(s.Bind(ctx), s.Close())
+}
+
+func migrate(ctx context.Context, o Options) (n int, err error) {
 	db, err := open(o)
 	if err != nil {
 		return 0, err

@@ -127,6 +127,7 @@ var grants = map[string]rights{
 		guardian: "INSERT, UPDATE (chain, origin, action_digest, decision_id, task_id, hold_id, repeatable, permit, permit_until, unused, state, output_digest, output)",
 		effects:  "UPDATE (unused, token, state, attempt, doubted, call_not_after, output_digest, output)",
 	},
+	"keyring":          {},
 	"legal_holds":      {},
 	"prunings":         {},
 	"goose_db_version": {},

@@ -1,10 +1,12 @@
 package sqlite_test
 
 import (
-	"context"
+	"bytes"
+	"database/sql"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -71,8 +73,9 @@ func TestRingIsAway(t *testing.T) {
 	require.NoError(t, s.RecordOutcomes(t.Context(), "w", "r", outcome))
 }
 
-// An erasure that was interrupted is completed by the next.
-func TestErasureIsInterrupted(t *testing.T) {
+// What an erasure has wrapped and not committed stays in the files of a database: the key that
+// it has made wraps nothing afterwards, and goes with the next erasure.
+func TestErasureFails(t *testing.T) {
 	ring := ledgertest.Ring(t)
 	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin, Subjects: ring})
 	require.NoError(t, err)
@@ -87,34 +90,124 @@ func TestErasureIsInterrupted(t *testing.T) {
 	}
 	require.NoError(t, s.OpenRun(t.Context(), about("w", "erika")))
 	require.NoError(t, s.OpenRun(t.Context(), about("x", "max")))
+	held := ledger.RunChain("w", "r")
+	require.NoError(t, s.PlaceLegalHold(t.Context(), held, "case"))
+	require.ErrorIs(t, s.EraseSubject(t.Context(), "erika", "asked"), ledger.ErrConflict)
+	seen := names()
+	require.Len(t, seen, 2)
+	require.NoError(t, s.OpenRun(t.Context(), about("y", "eve")), "what is new is wrapped with the current one")
+	require.NoError(t, s.EraseSubject(t.Context(), "max", "asked"))
+	left := names()
+	require.Len(t, left, 1)
+	require.NotContains(t, seen, left[0])
 
-	// Before it has changed the database: what it has made is used by the next.
-	left, err := ring.Add()
+	// Killed before it has destroyed the old keys, an erasure is completed by the same again.
+	stray, err := ring.Add()
 	require.NoError(t, err)
-	require.NoError(t, s.OpenRun(t.Context(), about("y", "eve")), "what is new is wrapped with the newest")
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.Error(t, s.EraseSubject(cancelled, "erika", "asked"))
-	require.Len(t, names(), 2)
-	require.NoError(t, s.EraseSubject(t.Context(), "eve", "asked"))
-	require.Len(t, names(), 1)
-	require.NotContains(t, names(), left.Name)
+	require.NoError(t, os.Rename(filepath.Join(ring.String(), stray.Name+".key"), filepath.Join(ring.String(), stray.Name+".key.gone")))
+	_, err = ring.Add()
+	require.NoError(t, err)
+	require.ErrorIs(t, s.EraseSubject(t.Context(), "max", "asked"), ledger.ErrNotFound)
+	require.Equal(t, left, names())
+	files, err := os.ReadDir(ring.String())
+	require.NoError(t, err)
+	require.Len(t, files, 2)
 
-	// After that: the keys that are left over are destroyed.
-	old := keyring.At(filepath.Join(t.TempDir(), "old"))
-	require.NoError(t, old.Create())
-	stray, err := old.Generations()
-	require.NoError(t, err)
-	raw, err := os.ReadFile(filepath.Join(old.String(), stray[0].Name+".key"))
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(ring.String(), stray[0].Name+".key"), raw, 0o600))
-	require.Len(t, names(), 2)
-	require.ErrorIs(t, s.EraseSubject(t.Context(), "eve", "asked"), ledger.ErrNotFound)
-	require.Len(t, names(), 1)
-
-	for workflow, requester := range map[string]string{"w": "ada", "x": "ada", "y": ""} {
+	for workflow, requester := range map[string]string{"w": "ada", "x": "", "y": "ada"} {
 		r, err := s.Run(t.Context(), workflow, "")
 		require.NoError(t, err)
 		require.Equal(t, requester, r.Requester, workflow)
 	}
+}
+
+// TestOtherRings: a ring that is empty, old, or of another log makes no keys. An older copy of the
+// database has lost all persons, which an erasure of them says; others are erased meanwhile.
+func TestOtherRings(t *testing.T) {
+	dir := t.TempDir()
+	ring := ledgertest.Ring(t)
+	o := sqlite.Options{Path: filepath.Join(dir, "ledger.db"), Origin: ledgertest.Origin, Subjects: ring}
+	open := func(o sqlite.Options) ledger.Store {
+		s, err := sqlite.Open(t.Context(), o)
+		require.NoError(t, err)
+		return s
+	}
+	s := open(o)
+	require.NoError(t, s.OpenRun(t.Context(), about("w", "erika")))
+	require.NoError(t, s.OpenRun(t.Context(), about("x", "max")))
+	require.NoError(t, s.Close())
+	early := o
+	early.Path = filepath.Join(dir, "early.db")
+	raw, err := os.ReadFile(o.Path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(early.Path, raw, 0o600))
+	oldRing := filepath.Join(t.TempDir(), "old")
+	require.NoError(t, os.CopyFS(oldRing, os.DirFS(ring.String())))
+	s = open(o)
+	require.NoError(t, s.EraseSubject(t.Context(), "max", "asked"))
+	require.NoError(t, s.Close())
+
+	foreign := keyring.At(filepath.Join(t.TempDir(), "foreign"))
+	_, err = foreign.Create("example.com/other")
+	require.NoError(t, err)
+	for name, other := range map[string]*keyring.Ring{"empty": keyring.At(t.TempDir()), "old": keyring.At(oldRing), "foreign": foreign} {
+		o := o
+		o.Subjects = other
+		s := open(o)
+		require.ErrorIs(t, s.OpenRun(t.Context(), about("new "+name, "erika")), ledger.ErrUnavailable, name)
+		require.ErrorIs(t, s.OpenRun(t.Context(), about("new "+name, "nobody")), ledger.ErrUnavailable, name)
+		require.ErrorIs(t, s.EraseSubject(t.Context(), "erika", "asked"), ledger.ErrUnavailable, name)
+		require.NoError(t, s.Close())
+	}
+	_, err = sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "other.db"), Origin: ledgertest.Origin, Subjects: foreign})
+	require.ErrorIs(t, err, keyring.ErrForeign, "a new database takes no ring of another log")
+
+	s = open(early)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	require.ErrorIs(t, s.OpenRun(t.Context(), about("y", "eve")), ledger.ErrUnavailable)
+	require.NoError(t, s.EraseLost(t.Context(), "restored"))
+	require.ErrorIs(t, s.EraseLost(t.Context(), "restored"), ledger.ErrNotFound)
+	require.NoError(t, s.OpenRun(t.Context(), about("y", "eve")))
+	require.NoError(t, s.EraseSubject(t.Context(), "eve", "asked"))
+	for _, workflow := range []string{"w", "x", "y"} {
+		r, err := s.Run(t.Context(), workflow, "")
+		require.NoError(t, err)
+		require.Empty(t, r.Requester, workflow)
+	}
+}
+
+// Whoever may insert keys may insert any: an erasure passes over what is none, and erases every
+// key of a person.
+func TestForeignKeys(t *testing.T) {
+	ring := ledgertest.Ring(t)
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin, Subjects: ring})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	require.NoError(t, s.OpenRun(t.Context(), about("w", "erika")))
+	require.NoError(t, s.OpenRun(t.Context(), about("x", "max")))
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	all, err := ring.Generations()
+	require.NoError(t, err)
+	id := strings.Repeat("ab", 16)
+	twin, err := all[0].Wrap(id, "erika", bytes.Repeat([]byte{1}, ledger.KeyBytes))
+	require.NoError(t, err)
+	for _, row := range [][]any{
+		{id, strings.Repeat("cd", 32), all[0].Name, twin},
+		{strings.Repeat("01", 16), strings.Repeat("01", 32), all[0].Name, []byte("garbage that no key has wrapped, ever")},
+		{strings.Repeat("02", 16), strings.Repeat("02", 32), "00000009-0123456789abcdef", []byte("what a key has wrapped that is not there")},
+	} {
+		_, err = db.Exec("INSERT INTO subject_keys (id, lookup, generation, wrapped) VALUES (?, ?, ?, ?)", row...)
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.EraseSubject(t.Context(), "erika", "asked"))
+	var left int
+	require.NoError(t, db.QueryRow("SELECT count(*) FROM subject_keys").Scan(&left))
+	require.Equal(t, 3, left, "max's, and two that are none")
+	require.ErrorIs(t, s.EraseSubject(t.Context(), "erika", "asked"), ledger.ErrNotFound)
+	require.NoError(t, s.EraseLost(t.Context(), "none"))
+	r, err := s.Run(t.Context(), "x", "")
+	require.NoError(t, err)
+	require.Equal(t, "ada", r.Requester)
 }

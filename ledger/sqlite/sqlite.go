@@ -32,7 +32,7 @@ type Options struct {
 	// Origin names the log.
 	Origin string
 	// Subjects has the key that wraps the keys of subjects; nil if this process has none:
-	// see [sqlstore.New].
+	// see [sqlstore.New]. Open makes it for a new database.
 	Subjects *keyring.Ring
 }
 
@@ -311,7 +311,19 @@ func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 		return nil, fmt.Errorf("open the SQLite store: %w", errors.Join(err, db.Close()))
 	}
 	d.There, d.Leave = func() error { return there(paths, opened) }, leave
-	return sqlstore.New(db, d, o.Origin, o.Subjects), nil
+	s := sqlstore.New(db, d, o.Origin, o.Subjects)
+	if o.Subjects == nil {
+		return s, nil
+	}
+	// A ring that is away later is for those who need it.
+	bound, err := s.Bound(ctx)
+	if err == nil && !bound {
+		err = s.Bind(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
 // files returns the paths of what SQLite has open: the database, which may be a link to

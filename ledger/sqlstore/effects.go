@@ -471,6 +471,10 @@ func (s *Store) advance(ctx context.Context, what, id string, change func(t *tx,
 		if err := t.lock(ctx, r.chain); err != nil {
 			return err
 		}
+		// Before any row is written, as an erasure takes it.
+		if _, err := t.sealing(ctx, r.chain); err != nil {
+			return err
+		}
 		out = r.Invocation
 		next, err := change(t, r, h)
 		if err == nil {

@@ -39,6 +39,10 @@ func (s *Store) RecordOrder(ctx context.Context, workflow, root string, o ledger
 		if r.State != ledger.RunRunning {
 			return fmt.Errorf("%w: the run has ended as %s", ledger.ErrConflict, r.State)
 		}
+		if sealed != nil && sealed.gone && o.Signed != nil {
+			// Whether it has counted before nobody knows.
+			return fmt.Errorf("whom the run is about was erased: %w", ledger.ErrGone)
+		}
 		if err := t.follows(ctx, r, &o); err != nil {
 			return err
 		}

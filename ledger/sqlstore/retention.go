@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/keyring"
 )
 
 // act states an action of the ledger itself, which may be repeated. The caller has
@@ -115,6 +116,34 @@ func (s *Store) LiftLegalHold(ctx context.Context, chain, reason string) error {
 
 // EraseSubject implements [ledger.Retention].
 func (s *Store) EraseSubject(ctx context.Context, subject, reason string) error {
+	return s.erase(ctx, reason, func(t *tx) error { return t.lockSubject(ctx, subject) }, func(k subjectKey) bool { return k.err == nil && k.subject == subject })
+}
+
+// EraseLost implements [ledger.Retention].
+func (s *Store) EraseLost(ctx context.Context, reason string) error {
+	return s.erase(ctx, reason, func(t *tx) error {
+		if err := t.beside(ctx, keysLock); err != nil {
+			return err
+		}
+		_, err := t.current(ctx)
+		if !errors.Is(err, keyring.ErrMissing) {
+			return err
+		}
+		// The database is one from before an erasure.
+		if err := t.ring.Of(t.origin); err != nil {
+			return unavailable(err)
+		}
+		g, err := t.ring.Add()
+		if err != nil {
+			return unavailable(err)
+		}
+		_, err = t.exec(ctx, "UPDATE keyring SET generation = $1", g.Name)
+		return err
+	}, func(k subjectKey) bool { return k.err != nil })
+}
+
+// erase erases those whose keys are chosen, once it is prepared.
+func (s *Store) erase(ctx context.Context, reason string, prepare func(*tx) error, chosen func(subjectKey) bool) error {
 	if s.ring == nil {
 		return fmt.Errorf("erase a subject: %w: the key for the keys of subjects is not configured (ledger.subjects)", ledger.ErrInvalid)
 	}
@@ -122,42 +151,45 @@ func (s *Store) EraseSubject(ctx context.Context, subject, reason string) error 
 		if err := t.lock(ctx, ledger.LedgerChain); err != nil {
 			return err
 		}
-		if err := t.lockSubject(ctx, subject); err != nil {
+		if err := prepare(t); err != nil {
 			return err
 		}
-		id, err := t.idOf(ctx, subject)
+		if err := t.beside(ctx, keysLock); err != nil {
+			return err
+		}
+		if _, err := t.bound(ctx); err != nil {
+			return err
+		}
+		keys, err := t.subjectKeys(ctx)
 		if err != nil {
 			return err
 		}
-		if err := t.lockKey(ctx, id); err != nil {
+		var ids []string
+		stay := slices.DeleteFunc(keys, func(k subjectKey) bool {
+			if chosen(k) {
+				ids = append(ids, k.id)
+				return true
+			}
+			return false
+		})
+		if len(ids) == 0 {
+			return fmt.Errorf("%w; %d keys of subjects do not open", ledger.ErrNotFound, lost(keys))
+		}
+		if err := t.rewrap(ctx, stay); err != nil {
 			return err
 		}
-		var held int
-		if err := t.row(ctx, "SELECT count(*) FROM bodies b JOIN legal_holds h ON h.chain = b.chain WHERE b.subject_key = $1", id).Scan(&held); err != nil {
-			return err
+		for _, id := range ids {
+			if err := t.eraseKey(ctx, id, reason); err != nil {
+				return err
+			}
 		}
-		if held > 0 {
-			return fmt.Errorf("%d bodies are under legal hold: %w", held, ledger.ErrConflict)
-		}
-		if err := t.rewrap(ctx, id); err != nil {
-			return err
-		}
-		if _, err := t.exec(ctx, "DELETE FROM subject_keys WHERE id = $1", id); err != nil {
-			return err
-		}
-		if err := t.forget(ctx, id); err != nil {
-			return err
-		}
-		if err := t.d.Packets(ctx, t.tx); err != nil {
-			return err
-		}
-		return t.act(ctx, ledger.SubjectErased, ledger.ErasedData{Key: id, Reason: reason})
+		return t.d.Packets(ctx, t.tx)
 	})
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return err
 	}
 	// Also if the key was deleted before: that erasure may have been interrupted.
-	if left := s.explain("erase a subject", s.destroyUnused(ctx)); left != nil {
+	if left := s.destroyOld(ctx); left != nil {
 		return left
 	}
 	if s.d.Erased != nil {
@@ -167,4 +199,35 @@ func (s *Store) EraseSubject(ctx context.Context, subject, reason string) error 
 		}
 	}
 	return err
+}
+
+// lost counts the keys that do not open.
+func lost(keys []subjectKey) (n int) {
+	for _, k := range keys {
+		if k.err != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// eraseKey deletes the key of a subject, and what the tables have of the subject's runs.
+func (t *tx) eraseKey(ctx context.Context, id, reason string) error {
+	if err := t.lockKey(ctx, id); err != nil {
+		return err
+	}
+	var held int
+	if err := t.row(ctx, "SELECT count(*) FROM bodies b JOIN legal_holds h ON h.chain = b.chain WHERE b.subject_key = $1", id).Scan(&held); err != nil {
+		return err
+	}
+	if held > 0 {
+		return fmt.Errorf("%d bodies are under legal hold: %w", held, ledger.ErrConflict)
+	}
+	if _, err := t.exec(ctx, "DELETE FROM subject_keys WHERE id = $1", id); err != nil {
+		return err
+	}
+	if err := t.forget(ctx, id); err != nil {
+		return err
+	}
+	return t.act(ctx, ledger.SubjectErased, ledger.ErasedData{Key: id, Reason: reason})
 }

@@ -202,10 +202,10 @@ func decodeRun(ctx context.Context, o *opener, doc string, value []byte, id sql.
 	if r, err = decode[ledger.Run](ctx, o, doc); err != nil {
 		return r, err
 	}
-	if r.Value = value; id.Valid && o.ring != nil {
-		r.Value, err = o.openBytes(ctx, value)
-	} else if id.Valid {
-		r.Value = nil
+	if r.Value = value; id.Valid {
+		if r.Value, err = o.openBytes(ctx, value); errors.Is(err, ledger.ErrSealed) {
+			err = nil
+		}
 	}
 	return r, err
 }

@@ -101,15 +101,25 @@ type opener struct {
 	from reader
 	ring *keyring.Ring
 	keys map[string][]byte
+	// denied reports that the user of the database may not read the keys, wrapped as they are.
+	denied func(error) bool
 }
 
-func (s *Store) opener() *opener { return &opener{from: s, ring: s.ring, keys: map[string][]byte{}} }
+func (s *Store) opener() *opener { return s.openerOf(s) }
 
-func (t *tx) opener() *opener { return &opener{from: t, ring: t.ring, keys: map[string][]byte{}} }
+func (t *tx) opener() *opener { return t.openerOf(t) }
+
+func (s *Store) openerOf(from reader) *opener {
+	o := &opener{from: from, ring: s.ring, keys: map[string][]byte{}, denied: s.d.Denied}
+	if o.denied == nil {
+		o.denied = func(error) bool { return false }
+	}
+	return o
+}
 
 // open returns the JSON of an entity as it was before [sealKey.keep]. If the person was
-// erased, it is what remains, or sql.ErrNoRows. A store without a keyring returns the bare
-// form, or [ledger.ErrSealed].
+// erased, it is what remains, or sql.ErrNoRows. Who has no keyring, or may not read the keys,
+// gets the bare form, or [ledger.ErrSealed].
 func (o *opener) open(ctx context.Context, raw string) ([]byte, error) {
 	if !strings.HasPrefix(raw, `{"sealed":`) && !strings.HasPrefix(raw, `{"bare":`) {
 		return []byte(raw), nil
@@ -118,11 +128,8 @@ func (o *opener) open(ctx context.Context, raw string) ([]byte, error) {
 	if err := strict.Decode([]byte(raw), &d); err != nil {
 		return nil, err
 	}
-	if o.ring == nil && d.Bare != nil {
-		return d.Bare, nil
-	}
 	body, err := o.unseal(ctx, []byte(`{"sealed":`+string(d.Sealed)+`}`))
-	if errors.Is(err, sql.ErrNoRows) && d.Bare != nil {
+	if d.Bare != nil && (errors.Is(err, sql.ErrNoRows) || errors.Is(err, ledger.ErrSealed)) {
 		return d.Bare, nil
 	}
 	return body, err
@@ -164,7 +171,10 @@ func (o *opener) key(ctx context.Context, id string) ([]byte, error) {
 			return nil, errNoRing
 		}
 		_, found, err := o.unwrap(ctx, id)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		switch {
+		case err != nil && o.denied(err):
+			return nil, errNoRing
+		case err != nil && !errors.Is(err, sql.ErrNoRows):
 			return nil, err
 		}
 		key = found
@@ -176,7 +186,7 @@ func (o *opener) key(ctx context.Context, id string) ([]byte, error) {
 	return key, nil
 }
 
-var errNoRing = fmt.Errorf("%w: it is about a person, and the key for the keys of subjects is not configured (ledger.subjects)", ledger.ErrSealed)
+var errNoRing = fmt.Errorf("%w: it is about a person, and the key for the keys of subjects is not configured (ledger.subjects), or this user of the database may not read them", ledger.ErrSealed)
 
 // unwrap reads the key of a subject from its row. An erasure wraps all of them anew: between
 // the row and the file there may have been one.

@@ -63,6 +63,64 @@ func (t *tx) beside(ctx context.Context, name string) error {
 // must not be wrapped with a generation that an erasure destroys.
 const keysLock = "subject keys"
 
+// Bind makes the store's keyring that of the database, unless the database has one: it makes
+// the ring's first key if there is none. If the database has one, its current generation must be
+// there. The caller owns the tables.
+func (s *Store) Bind(ctx context.Context) error {
+	return s.do(ctx, "bind the keyring", func(t *tx) error {
+		if err := t.beside(ctx, keysLock); err != nil {
+			return err
+		}
+		_, err := t.current(ctx)
+		if !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		g, err := t.ring.Create(t.origin)
+		if err != nil {
+			return unavailable(err)
+		}
+		_, err = t.exec(ctx, "INSERT INTO keyring (one, generation) VALUES (1, $1)", g.Name)
+		return err
+	})
+}
+
+// Bound reports whether the database has a keyring.
+func (s *Store) Bound(ctx context.Context) (bool, error) {
+	var n int
+	err := s.one(ctx, "look for the keyring", "SELECT count(*) FROM keyring", nil, &n)
+	return n > 0, err
+}
+
+// unavailable is for errors of the keyring.
+func unavailable(err error) error {
+	if err == nil || errors.Is(err, ledger.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
+}
+
+// current returns the generation that wraps all keys. A ring that lacks it is an old copy, or
+// that of another database; or the database is one from before an erasure.
+func (t *tx) current(ctx context.Context) (g keyring.Generation, err error) {
+	var name string
+	if err := t.row(ctx, "SELECT generation FROM keyring").Scan(&name); err != nil {
+		return g, err
+	}
+	if g, err = t.ring.Generation(name); err == nil {
+		err = t.ring.Of(t.origin)
+	}
+	return g, unavailable(err)
+}
+
+// bound is current for those who need one.
+func (t *tx) bound(ctx context.Context) (keyring.Generation, error) {
+	g, err := t.current(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return g, fmt.Errorf("%w: the database has no key for the keys of subjects yet (chimera migrate --new-subject-keys)", ledger.ErrUnavailable)
+	}
+	return g, err
+}
+
 // keyOf returns the key of a subject, and creates it if necessary.
 func (t *tx) keyOf(ctx context.Context, subject string) (k sealKey, err error) {
 	if t.ring == nil {
@@ -71,134 +129,126 @@ func (t *tx) keyOf(ctx context.Context, subject string) (k sealKey, err error) {
 	if err := t.lockSubject(ctx, subject); err != nil {
 		return k, err
 	}
-	id, err := t.idOf(ctx, subject)
+	g, err := t.bound(ctx)
+	if err != nil {
+		return k, err
+	}
+	err = t.row(ctx, "SELECT id FROM subject_keys WHERE lookup = $1", g.Lookup(subject)).Scan(&k.id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return t.newKey(ctx, subject)
 	}
 	if err != nil {
 		return k, err
 	}
-	if err := t.lockKey(ctx, id); err != nil {
+	if err := t.lockKey(ctx, k.id); err != nil {
 		return k, err
 	}
-	k.id = id
-	_, k.key, err = t.opener().unwrap(ctx, id)
+	_, k.key, err = t.opener().unwrap(ctx, k.id)
 	return k, err
 }
 
-// idOf returns the id of the key of a subject, whose name is locked.
-func (t *tx) idOf(ctx context.Context, subject string) (id string, err error) {
-	all, err := t.ring.Generations()
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
-	}
-	for _, g := range slices.Backward(all) {
-		err = t.row(ctx, "SELECT id FROM subject_keys WHERE lookup = $1", g.Lookup(subject)).Scan(&id)
-		if !errors.Is(err, sql.ErrNoRows) {
-			return id, err
-		}
-	}
-	return "", sql.ErrNoRows
-}
-
-// newKey makes the key of a subject, whose name is locked.
+// newKey makes the key of a subject, whose name is locked. An erasure may have taken its time:
+// what is stated with the key is stated now.
 func (t *tx) newKey(ctx context.Context, subject string) (sealKey, error) {
 	fresh := newSealKey()
-	if err := t.beside(ctx, keysLock); err != nil {
+	if err := t.lock(ctx, keysLock); err != nil {
 		return fresh, err
 	}
-	all, err := t.ring.Generations()
+	g, err := t.bound(ctx)
 	if err != nil {
-		return fresh, fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
+		return fresh, err
 	}
-	newest := all[len(all)-1]
-	wrapped, err := newest.Wrap(fresh.id, subject, fresh.key)
+	wrapped, err := g.Wrap(fresh.id, subject, fresh.key)
 	if err != nil {
 		return fresh, err
 	}
 	if _, err := t.exec(ctx, "INSERT INTO subject_keys (id, lookup, generation, wrapped) VALUES ($1, $2, $3, $4)",
-		fresh.id, newest.Lookup(subject), newest.Name, wrapped); err != nil {
+		fresh.id, g.Lookup(subject), g.Name, wrapped); err != nil {
 		return fresh, err
 	}
 	return fresh, t.lockKey(ctx, fresh.id)
 }
 
-// unusedGeneration returns a generation that wraps nothing: the newest, if an erasure that failed has
-// left it, or a new one.
-func (t *tx) unusedGeneration(ctx context.Context) (g keyring.Generation, err error) {
-	all, err := t.ring.Generations()
-	if err != nil {
-		return g, fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
-	}
-	var n int
-	g = all[len(all)-1]
-	if err := t.row(ctx, "SELECT count(*) FROM subject_keys WHERE generation = $1", g.Name).Scan(&n); err != nil {
-		return g, err
-	}
-	if n == 0 && len(all) > 1 {
-		return g, nil
-	}
-	if g, err = t.ring.Add(); err != nil {
-		err = fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
-	}
-	return g, err
+// subjectKey is the key of a subject as it was wrapped, and the error of unwrapping it.
+type subjectKey struct {
+	id, subject string
+	key         []byte
+	err         error
 }
 
-// rewrap wraps the keys of all subjects but one with another generation, which has never
-// wrapped that one.
-func (t *tx) rewrap(ctx context.Context, but string) error {
-	if err := t.beside(ctx, keysLock); err != nil {
-		return err
-	}
-	g, err := t.unusedGeneration(ctx)
+// subjectKeys reads all keys of subjects. Those that no generation opens are there with their
+// errors: whoever may insert rows may insert any.
+func (t *tx) subjectKeys(ctx context.Context) ([]subjectKey, error) {
+	rows, err := t.rows(ctx, "SELECT id, generation, wrapped FROM subject_keys ORDER BY id")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	rows, err := t.rows(ctx, "SELECT id FROM subject_keys WHERE id <> $1 ORDER BY id", but)
+	generations := map[string]keyring.Generation{}
+	return collect(rows, func(rows *sql.Rows) (k subjectKey, err error) {
+		var name string
+		var wrapped []byte
+		if err := rows.Scan(&k.id, &name, &wrapped); err != nil {
+			return k, err
+		}
+		g, read := generations[name]
+		if !read {
+			if g, k.err = t.ring.Generation(name); k.err != nil {
+				return k, nil
+			}
+			generations[name] = g
+		}
+		k.subject, k.key, k.err = g.Unwrap(k.id, wrapped)
+		return k, nil
+	})
+}
+
+// rewrap wraps keys with a new generation, and makes that the current one. It is never one that
+// was there: an erasure that failed may have left, in the pages of the database, anybody's key
+// wrapped with that.
+func (t *tx) rewrap(ctx context.Context, keys []subjectKey) error {
+	g, err := t.ring.Add()
 	if err != nil {
-		return err
+		return unavailable(err)
 	}
-	ids, err := collect(rows, scanText)
-	if err != nil {
-		return err
-	}
-	o := t.opener()
-	for _, id := range ids {
-		subject, key, err := o.unwrap(ctx, id)
+	for _, k := range keys {
+		if k.err != nil {
+			continue
+		}
+		wrapped, err := g.Wrap(k.id, k.subject, k.key)
 		if err != nil {
 			return err
 		}
-		wrapped, err := g.Wrap(id, subject, key)
+		if _, err := t.exec(ctx, "UPDATE subject_keys SET lookup = $2, generation = $3, wrapped = $4 WHERE id = $1", k.id, g.Lookup(k.subject), g.Name, wrapped); err != nil {
+			return err
+		}
+	}
+	_, err = t.exec(ctx, "UPDATE keyring SET generation = $1", g.Name)
+	return err
+}
+
+// destroyOld destroys all generations but the current one, whatever rows say: those that an
+// erasure has replaced, and those that one has left which failed.
+func (s *Store) destroyOld(ctx context.Context) error {
+	return s.do(ctx, "erase a subject", func(t *tx) error {
+		if err := t.beside(ctx, keysLock); err != nil {
+			return err
+		}
+		g, err := t.bound(ctx)
 		if err != nil {
 			return err
 		}
-		if _, err := t.exec(ctx, "UPDATE subject_keys SET lookup = $2, generation = $3, wrapped = $4 WHERE id = $1", id, g.Lookup(subject), g.Name, wrapped); err != nil {
-			return err
+		all, err := t.ring.Generations()
+		if err != nil {
+			return unavailable(err)
 		}
-	}
-	return nil
-}
-
-// destroyUnused destroys the generations that wrap nothing any more. The newest stays.
-func (s *Store) destroyUnused(ctx context.Context) error {
-	all, err := s.ring.Generations()
-	if err != nil {
-		return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
-	}
-	used, err := list(ctx, s, "list generations", "SELECT DISTINCT generation FROM subject_keys", nil, scanText)
-	if err != nil {
-		return err
-	}
-	var gone []string
-	for _, g := range all[:len(all)-1] {
-		if !slices.Contains(used, g.Name) {
-			gone = append(gone, g.Name)
+		var old []string
+		for _, x := range all {
+			if x.Name != g.Name {
+				old = append(old, x.Name)
+			}
 		}
-	}
-	if err := s.ring.Destroy(gone...); err != nil {
-		return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
-	}
-	return nil
+		return unavailable(t.ring.Destroy(old...))
+	})
 }
 
 // keyNamed returns the key of an id.

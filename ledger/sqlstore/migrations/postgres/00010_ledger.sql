@@ -87,6 +87,11 @@ CREATE TABLE subject_keys (
 	generation TEXT NOT NULL,        -- of the key that wraps
 	wrapped    BYTEA NOT NULL
 );
+-- The generation of that key which wraps all of them: one row, once there is any.
+CREATE TABLE keyring (
+	one        SMALLINT PRIMARY KEY CHECK (one = 1),
+	generation TEXT NOT NULL
+);
 CREATE TABLE legal_holds (
 	chain TEXT PRIMARY KEY
 );

@@ -82,6 +82,11 @@ CREATE TABLE subject_keys (
 	generation TEXT NOT NULL,        -- of the key that wraps
 	wrapped    BLOB NOT NULL
 ) STRICT;
+-- The generation of that key which wraps all of them: one row, once there is any.
+CREATE TABLE keyring (
+	one        INTEGER PRIMARY KEY CHECK (one = 1),
+	generation TEXT NOT NULL
+) STRICT;
 CREATE TABLE legal_holds (
 	chain TEXT PRIMARY KEY
 ) STRICT;
