@@ -31,7 +31,7 @@ func auditParts() []command {
 		{name: "prune", prepare: pruneCommand, summary: "delete the bodies past their retention period"},
 		{name: "hold", operands: "RUN", least: 1, most: 1, prepare: holdCommand(true), completes: anyRun, summary: "keep the bodies of a run, or of a chain, whatever their age"},
 		{name: "lift", operands: "RUN", least: 1, most: 1, prepare: holdCommand(false), completes: anyRun, summary: "end such a hold"},
-		{name: "erase", operands: "SUBJECT", least: 1, most: 1, prepare: eraseCommand, summary: "make what the ledger holds about a person unreadable for ever"},
+		{name: "erase", operands: "[SUBJECT]", most: 1, prepare: eraseCommand, summary: "make what the ledger holds about a person unreadable for ever"},
 	}
 }
 
@@ -107,11 +107,20 @@ func holdCommand(place bool) func(*Program, *flag.FlagSet) action {
 
 func eraseCommand(p *Program, fs *flag.FlagSet) action {
 	reason := reasonFlag(fs)
+	lost := fs.Bool("lost", false, "instead of SUBJECT: those whose keys do not open any more, as after an older copy of the database was restored")
 	return func(ctx context.Context, operands []string) error {
+		if *lost == (len(operands) == 1) {
+			return misuse("chimera audit erase needs either SUBJECT or --lost")
+		}
 		if err := reasoned("erase", *reason); err != nil {
 			return err
 		}
-		return p.auditErase(ctx, operands[0], *reason)
+		return p.auditErase(ctx, func(ctx context.Context, store ledger.Retention) error {
+			if *lost {
+				return store.EraseLost(ctx, *reason)
+			}
+			return store.EraseSubject(ctx, operands[0], *reason)
+		})
 	}
 }
 

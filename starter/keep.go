@@ -118,17 +118,22 @@ func chainOf(ctx context.Context, store ledger.Store, what string) (string, erro
 	return what, nil
 }
 
-// auditErase deletes the key that seals everything the ledger holds about a person.
-func (p *Program) auditErase(ctx context.Context, subject, reason string) error {
+// auditErase deletes keys that seal everything the ledger holds about persons.
+func (p *Program) auditErase(ctx context.Context, erase func(context.Context, ledger.Retention) error) error {
 	store, err := p.openLedger(ctx)
 	if err != nil {
 		return err
 	}
-	if err := erase(ctx, store, subject, reason); err != nil {
+	again, err := untilErased(ctx, func() error { return erase(ctx, store) })
+	if err != nil {
 		return owned(err)
 	}
 	if p.json() {
 		return p.document(map[string]bool{"erased": true})
+	}
+	if again {
+		p.printf("nothing more to erase: an attempt before this one has erased it, unless it was never there\n")
+		return nil
 	}
 	p.printf("erased: what the ledger holds about that subject can no longer be read\n")
 	return nil
@@ -141,22 +146,23 @@ const (
 	erasePause = 100 * time.Millisecond
 )
 
-func erase(ctx context.Context, store ledger.Retention, subject, reason string) error {
-	begun := false
+// untilErased erases until that is complete. It reports whether there was nothing to erase any
+// more after an attempt of unknown outcome.
+func untilErased(ctx context.Context, erase func() error) (again bool, err error) {
 	for try := 1; ; try++ {
-		err := store.EraseSubject(ctx, subject, reason)
+		err := erase()
 		switch {
-		case begun && errors.Is(err, ledger.ErrNotFound):
-			return nil // an earlier attempt deleted the key, and this one its traces
+		case again && errors.Is(err, ledger.ErrNotFound):
+			return true, nil
 		case !errors.Is(err, ledger.ErrUnavailable) || try == eraseTries:
-			return err
+			return false, err
 		}
-		begun = true
+		again = true
 		timer := time.NewTimer(erasePause)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return err
+			return false, err
 		case <-timer.C:
 		}
 	}
