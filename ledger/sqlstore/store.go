@@ -515,7 +515,10 @@ func instant(ms int64) ledger.Time { return ledger.At(time.UnixMilli(ms)) }
 
 func millis(t ledger.Time) int64 { return t.Time().UnixMilli() }
 
-func salt() (out [16]byte) {
+// saltBytes is the length of a salt.
+const saltBytes = 16
+
+func salt() (out [saltBytes]byte) {
 	// It does not fail: crypto/rand ends the process instead.
 	_, _ = rand.Read(out[:])
 	return out
