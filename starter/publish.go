@@ -82,7 +82,8 @@ func (p *Program) compile(env *environment, src compiler.Source) (*plan.Plan, st
 
 // publish stores the source of a plan, signed by its author. It refuses other
 // content under the same name and version. Without a root of trust, the plan is
-// published unsigned.
+// published unsigned, unless the ledger has statements of admins: there, an auditor
+// counts a plan that nobody has signed as a problem for ever.
 func (p *Program) publish(ctx context.Context, place *place, src compiler.Source, compiled *plan.Plan, digest string) (ledger.Plan, error) {
 	author, err := person("author", place.settings.Author)
 	if err != nil {
@@ -100,6 +101,14 @@ func (p *Program) publish(ctx context.Context, place *place, src compiler.Source
 	defer cancel()
 	var key *trust.Key
 	if root.bootstrap == nil {
+		stated, err := at.Authority(bounded)
+		if err != nil {
+			return ledger.Plan{}, storeError(err)
+		}
+		if len(stated) > 0 {
+			return ledger.Plan{}, misuse("%s@%s is not published: the ledger has statements of admins, and no root of trust is configured here", compiled.Name, compiled.Version).
+				withHint("Set trust.bootstrap, trust.pin and trust.author_key. A plan that nobody has signed would make each later audit verify fail.")
+		}
 		p.say("%s@%s is published unsigned: no root of trust is configured (trust.bootstrap)", compiled.Name, compiled.Version)
 	} else if key, err = root.author(bounded, p, place, at, author); err != nil {
 		return ledger.Plan{}, err
