@@ -86,36 +86,64 @@ func (p *Program) auditHold(ctx context.Context, what, reason string, place bool
 	return nil
 }
 
-// chainOf returns the chain that an operand names: a chain by its name, or the
-// latest run with a workflow id. It refuses what does not exist, since a hold on a
-// misspelt name would hold nothing.
+// chainPrefix begins an operand that names a chain, whatever runs there are.
+const chainPrefix = "chain/"
+
+// chainOf returns the chain that an operand names: run/WORKFLOW/ROOT is that of a run,
+// chain/NAME any chain, and all else is the workflow id of a run, for its latest one, or
+// the name of a chain. It refuses what could be either, and what does not exist, since a
+// hold on a misspelt name would hold nothing.
 func chainOf(ctx context.Context, store ledger.Store, what string) (string, error) {
-	switch what {
-	case ledger.PlansChain, ledger.AuthorityChain, ledger.AgentsChain, ledger.ToolsChain, ledger.LedgerChain, ledger.RulesChain:
+	if workflow, root, ok := ledger.RunOf(what); ok && root != "" {
+		r, err := store.Run(ctx, workflow, root)
+		if err == nil {
+			return r.Chain(), nil
+		}
+		if !errors.Is(err, ledger.ErrNotFound) {
+			return "", storeError(err)
+		}
+	}
+	if name, ok := strings.CutPrefix(what, chainPrefix); ok {
+		if found, err := hasChain(ctx, store, name); found || err != nil {
+			return name, err
+		}
+	}
+	r, err := store.Run(ctx, what, "")
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return "", storeError(err)
+	}
+	isRun := err == nil
+	isChain, err := hasChain(ctx, store, what)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case isRun && isChain:
+		return "", misuse("%s is both the workflow id of a run and the name of a chain", printable(what)).
+			withHint("Name the run by its chain, %s, or the chain as %s%s.", printable(r.Chain()), chainPrefix, printable(what))
+	case isRun:
+		return r.Chain(), nil
+	case isChain:
 		return what, nil
 	}
-	workflow, root, ok := ledger.RunOf(what)
-	switch {
-	case !ok && strings.HasPrefix(what, "run/"):
-		return "", misuse("%s is not the chain of a run", what).withHint("Such a chain is run/WORKFLOW/ROOT; a run may be named by its workflow id alone.")
-	case !ok:
-		workflow = what
+	switch what {
+	case ledger.PlansChain, ledger.AuthorityChain, ledger.AgentsChain, ledger.ToolsChain, ledger.LedgerChain, ledger.RulesChain:
+		return what, nil // it may have entries one day
 	}
-	r, err := store.Run(ctx, workflow, root)
-	if err == nil {
-		return r.Chain(), nil
+	f := negative("the ledger has no run and no chain %s", printable(what))
+	if strings.HasPrefix(what, "run/") {
+		return "", f.withHint("The chain of a run is run/WORKFLOW/ROOT; a run may be named by its workflow id alone.")
 	}
-	if !errors.Is(err, ledger.ErrNotFound) {
-		return "", storeError(err)
-	}
-	records, err := store.Chain(ctx, what, 0, 1)
+	return "", f
+}
+
+// hasChain reports whether a chain has entries.
+func hasChain(ctx context.Context, store ledger.Store, name string) (bool, error) {
+	records, err := store.Chain(ctx, name, 0, 1)
 	if err != nil {
-		return "", storeError(err)
+		return false, storeError(err)
 	}
-	if len(records) == 0 {
-		return "", negative("the ledger has no run and no chain %s", what)
-	}
-	return what, nil
+	return len(records) > 0, nil
 }
 
 // auditErase deletes keys that seal everything the ledger holds about persons.
