@@ -241,7 +241,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	}
 	o = h.options
 	if o.compiles() {
-		h.store, err = store.Open(ctx, o.Store)
+		h.store, err = openLedger(ctx, o)
 	} else {
 		h.store, err = store.OpenValues(ctx, o.Store)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
 	"chimera.ai/engine/trust/pkcs11"
 )
@@ -72,8 +73,12 @@ func openToken(ctx context.Context, c config.Config, what string, value config.S
 func nothing() error { return nil }
 
 // Unusable reports whether an error says that a key on a token cannot be used as it is
-// configured, so that trying again is pointless.
+// configured, or that the user of the database has not the rights of the host's roles, so
+// that trying again is pointless.
 func Unusable(err error) bool {
+	if rights := (*store.RightsError)(nil); errors.As(err, &rights) {
+		return true
+	}
 	for _, e := range []error{pkcs11.ErrNotBuilt, pkcs11.ErrURI, pkcs11.ErrPIN, pkcs11.ErrKey} {
 		if errors.Is(err, e) {
 			return true

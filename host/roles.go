@@ -1,6 +1,13 @@
 package host
 
-import "slices"
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/store"
+)
 
 // has reports whether a host has a role.
 func (o Options) has(r Role) bool {
@@ -16,3 +23,28 @@ func (o Options) compiles() bool {
 
 // Roles lists all roles.
 func Roles() []Role { return []Role{RoleEngine, RoleTools, RoleGuardian, RoleEffects} }
+
+// openLedger opens the store of a host that has a ledger, as a user of the database that
+// has the rights of the host's roles. Otherwise the error is a [store.RightsError].
+func openLedger(ctx context.Context, o Options) (*store.Opened, error) {
+	var needed []string
+	for _, r := range []struct {
+		of   Role
+		name string
+	}{{RoleEngine, store.Roles.Engine}, {RoleGuardian, store.Roles.Guardian}, {RoleEffects, store.Roles.Effects}} {
+		if o.has(r.of) {
+			needed = append(needed, r.name)
+		}
+	}
+	s, err := store.Open(ctx, o.Store)
+	if errors.Is(err, ledger.ErrDenied) {
+		return nil, &store.RightsError{Role: needed[0]} // the user may not even look at the log
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := store.CheckRights(ctx, o.Store, needed...); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}

@@ -66,10 +66,10 @@ trust: {bootstrap: bootstrap.json}
 		d.write(t, who+".pub", d.must(t, "trust", "key", who+".key"))
 	}
 	d.must(t, "migrate", "--new-key", "ledger.key")
-	pin := d.must(t, "trust", "init", "--deployment", "example", "--admin", "ada,Ada,ada.pub", "--admin", "ben,Ben,ben.pub", "--auditors", "trust.json", "--out", "bootstrap.json")
+	pin := d.must(t, "trust", "init", "--deployment", "example", "--admin", "ada,ada,ada.pub", "--admin", "ben,ben,ben.pub", "--auditors", "trust.json", "--out", "bootstrap.json")
 	d.env = append(d.env, "CHIMERA_TRUST_PIN="+pin)
 	both := []string{"--key", "ada.key", "--key", "ben.key"}
-	d.must(t, append([]string{"agents", "add", "bot", "--owner", "Ada"}, both...)...)
+	d.must(t, append([]string{"agents", "add", "bot", "--owner", "ada"}, both...)...)
 
 	const rounds = 3
 	limit := 0

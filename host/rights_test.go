@@ -1,0 +1,45 @@
+package host_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/pgtest"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/store"
+)
+
+// TestRightsOfAUser: a host whose user of the database has not the rights of its roles does
+// not start, and says which role the user needs.
+func TestRightsOfAUser(t *testing.T) {
+	url := pgtest.URL(t)
+	o := store.Options{Driver: store.Postgres, URL: url, Origin: "example.com/log", InDatabase: true}
+	_, err := store.Migrate(t.Context(), o)
+	require.NoError(t, err)
+	require.NoError(t, store.Grant(t.Context(), o))
+	all := []string{store.Roles.Engine, store.Roles.Guardian, store.Roles.Effects}
+	require.NoError(t, store.CheckRights(t.Context(), o, all...), "the owner")
+	for _, user := range append(all, store.Roles.Reader, store.Roles.Applier, store.Roles.Publisher, store.Roles.Tools) {
+		as := o
+		as.URL += "&role=" + user
+		for _, needed := range all {
+			err := store.CheckRights(t.Context(), as, needed)
+			if user == needed {
+				require.NoError(t, err, user)
+				continue
+			}
+			var rights *store.RightsError
+			require.ErrorAs(t, err, &rights, "%s as %s", user, needed)
+			require.ErrorIs(t, err, ledger.ErrDenied)
+			require.Equal(t, needed, rights.Role)
+		}
+		if user == store.Roles.Engine {
+			continue
+		}
+		_, err := host.New(t.Context(), host.Options{Store: as, Dev: true, Roles: []host.Role{host.RoleEngine}})
+		require.ErrorContains(t, err, store.Roles.Engine, user)
+		require.True(t, host.Unusable(err), "%s: %v", user, err)
+	}
+}
