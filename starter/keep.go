@@ -182,7 +182,7 @@ func untilErased(ctx context.Context, erase func() error) (again bool, err error
 		switch {
 		case again && errors.Is(err, ledger.ErrNotFound):
 			return true, nil
-		case !errors.Is(err, ledger.ErrUnavailable) || try == eraseTries:
+		case !errors.Is(err, ledger.ErrUnavailable) || keyless(err) || try == eraseTries:
 			return false, err
 		}
 		again = true

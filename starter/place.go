@@ -12,6 +12,7 @@ import (
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/keyring"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/store"
 )
@@ -96,11 +97,19 @@ func (at *place) ledger(ctx context.Context, p *Program) (ledger.Store, error) {
 	return s.Ledger, nil
 }
 
+// keyless reports whether an error says that the key that wraps the keys of persons is not
+// in the folder ledger.subjects.
+func keyless(err error) bool {
+	return errors.Is(err, keyring.ErrNone) || errors.Is(err, keyring.ErrMissing)
+}
+
 // storeError is the failure of a store that cannot be opened or used.
 func storeError(err error) error {
 	switch {
 	case errors.Is(err, store.ErrOptions):
 		return misuse("%s", err)
+	case keyless(err):
+		return unanswered("%s", err).withHint("Check ledger.subjects: the folder with the key that wraps the keys of persons must be the one that the deployment's workers have.")
 	case errors.Is(err, ledger.ErrConflict), errors.Is(err, ledger.ErrNotFound), errors.Is(err, ledger.ErrInvalid):
 		return negative("%s", err)
 	case errors.Is(err, ledger.ErrUnavailable):
