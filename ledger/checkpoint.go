@@ -31,7 +31,7 @@ type Checkpoint struct {
 const MaxCheckpointBytes = 64 << 10
 
 // ErrCheckpoint reports a checkpoint that is malformed, or not signed by the required keys.
-var ErrCheckpoint = errors.New("checkpoint")
+var ErrCheckpoint = errors.New("the checkpoint does not verify")
 
 // errSign reports a key that has signed nothing.
 var errSign = errors.New("sign checkpoint")

@@ -26,7 +26,7 @@ var (
 	// the operation is unknown; retrying is safe.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrDenied: the user that the store was opened as may not do that. Nothing was done.
-	ErrDenied = errors.New("the user of the database has not this right")
+	ErrDenied = errors.New("the database user lacks this right")
 	// ErrExpired: the permit may no longer be used; another may be asked for.
 	ErrExpired = errors.New("expired")
 	// ErrGone: the body was pruned or erased, or it is about an erased person.

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrProof reports an invalid proof.
-var ErrProof = errors.New("proof")
+var ErrProof = errors.New("the proof does not verify")
 
 // Tree is the Merkle tree of a log up to a size, over a source of tiles.
 type Tree struct {

@@ -101,7 +101,7 @@ func (h handler) WithTags(tags map[string]string) client.MetricsHandler {
 func (h handler) Counter(name string) client.MetricsCounter {
 	name = strings.TrimSuffix(name, "_total") + "_total"
 	c, ok := get(h, name, func() prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: h.tags})
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: helpOf(name), ConstLabels: h.tags})
 	})
 	if !ok {
 		c = h.r.dropped
@@ -112,7 +112,7 @@ func (h handler) Counter(name string) client.MetricsCounter {
 // Gauge implements [client.MetricsHandler].
 func (h handler) Gauge(name string) client.MetricsGauge {
 	g, ok := get(h, name, func() prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: h.tags})
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: helpOf(name), ConstLabels: h.tags})
 	})
 	if !ok {
 		return dropped{h.r.dropped}
@@ -124,7 +124,7 @@ func (h handler) Gauge(name string) client.MetricsGauge {
 func (h handler) Timer(name string) client.MetricsTimer {
 	name = strings.TrimSuffix(name, "_seconds") + "_seconds"
 	t, ok := get(h, name, func() prometheus.Histogram {
-		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: h.tags, Buckets: buckets})
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: helpOf(name), ConstLabels: h.tags, Buckets: buckets})
 	})
 	if !ok {
 		return dropped{h.r.dropped}
@@ -132,7 +132,18 @@ func (h handler) Timer(name string) client.MetricsTimer {
 	return timer{t}
 }
 
-const help = "As Temporal's library counts it."
+// helpOf describes a metric.
+func helpOf(name string) string {
+	switch name {
+	case Retried + "_total":
+		return "Workflow tasks that came again, because the attempt before failed or was not answered in time."
+	case HeadAge:
+		return "Seconds since the last checkpoint of the audit log was signed."
+	case Waiting:
+		return "Seconds for which the entry of the audit log that waits longest has waited for its place."
+	}
+	return "As Temporal's library counts it."
+}
 
 // buckets range from a local call to one that takes all day, in seconds.
 var buckets = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 600, 3600, 86_400}

@@ -39,8 +39,12 @@ func TestScrape(t *testing.T) {
 	a.WithTags(map[string]string{"queue": "b", "kind": `say "x"`}).Counter("polls").Inc(5)
 	h.Counter("polls").Inc(-1)
 	h.Gauge("slots").Update(3.5)
+	h.Gauge(metrics.HeadAge).Update(1)
+	h.Gauge(metrics.Waiting).Update(2)
 	h.Timer("latency").Record(40 * time.Millisecond)
 	text := scrape(t, r)
+	require.Contains(t, text, "# HELP "+metrics.HeadAge+" Seconds since the last checkpoint")
+	require.Contains(t, text, "# HELP "+metrics.Waiting+" Seconds for which the entry")
 	for _, line := range []string{
 		"polls_total{queue=\"a\"} 3", `polls_total{kind="say \"x\"",queue="b"} 5`, "polls_total 0", "slots 3.5",
 		`latency_seconds_bucket{le="0.01"} 0`, `latency_seconds_bucket{le="0.05"} 1`, "latency_seconds_sum 0.04", "latency_seconds_count 1",

@@ -212,7 +212,7 @@ func (p *Program) auditExport(ctx context.Context, dir string) error {
 	}
 	p.printf("%s: %d entries, %d bodies\n", dir, x.Entries, x.Bodies)
 	if x.Lost > 0 {
-		p.say("without a place in the log, and not waiting for one: %s, which somebody has hidden", plural(int(x.Lost), "entry"))
+		p.say("lost, without a place in the log and not waiting for one: %s, which somebody has taken out; see %s", plural(int(x.Lost), "entry"), audit.LostFile)
 	}
 	if x.Aside > 0 {
 		p.say("%s set aside, since they are no entries: see %s", plural(int(x.Aside), "row"), audit.AsideFile)

@@ -32,6 +32,40 @@ type logStatus struct {
 	Conflicts string `json:"conflicts"`
 	ledger.Status
 	Witnesses []witnessStatus `json:"witnesses"`
+	// OK reports that there are no Problems.
+	OK       bool     `json:"ok"`
+	Problems []string `json:"problems"`
+}
+
+// maxWait is how long an entry may wait for its place before the log counts as standing
+// still.
+const maxWait = time.Minute
+
+// judge says what is wrong with the log.
+func (x *logStatus) judge(now time.Time) {
+	x.Problems = []string{}
+	add := func(format string, args ...any) { x.Problems = append(x.Problems, fmt.Sprintf(format, args...)) }
+	if x.Signed != nil && !x.Verified {
+		add("no key of the log is known here: the signature was not verified")
+	}
+	if x.Passed > 0 {
+		add("the log's key has not signed %s: somebody has added them", plural(x.Passed, "later checkpoint"))
+	}
+	if x.Since != nil && now.Sub(x.Since.Time()) > maxWait {
+		add("entries have waited for a place for more than %s: no worker signs checkpoints", maxWait)
+	}
+	if x.Lost > 0 {
+		add("lost: %s without a place, which do not wait for one: somebody has taken them out", plural(int(x.Lost), "entry"))
+	}
+	if x.Aside > 0 {
+		add("%s set aside: somebody has added them by hand", plural(int(x.Aside), "row"))
+	}
+	for _, w := range x.Witnesses {
+		if w.Size > x.Size {
+			add("the witness %s has cosigned more than the log has: %s", w.Name, plural(int(w.Size), "entry"))
+		}
+	}
+	x.OK = len(x.Problems) == 0
 }
 
 // witnessStatus is what a configured witness has cosigned last.
@@ -96,6 +130,11 @@ func (p *Program) auditStatus(ctx context.Context, now time.Time) error {
 		return err
 	}
 	out := logStatus{Origin: store.Origin(), Root: ledger.EmptyRoot(), Verified: len(keys) > 0, Conflicts: "unknown", Witnesses: []witnessStatus{}}
+	// Before the head, which may grow meanwhile.
+	cosigned, err := log.Cosigned(ctx, maxCosigned)
+	if err != nil {
+		return storeError(err)
+	}
 	head, passed, err := ledger.Latest(ctx, store, store.Origin(), keys)
 	out.Passed = passed
 	switch {
@@ -113,10 +152,6 @@ func (p *Program) auditStatus(ctx context.Context, now time.Time) error {
 	if out.Status, err = store.Status(ctx); err != nil {
 		return storeError(err)
 	}
-	cosigned, err := log.Cosigned(ctx, maxCosigned)
-	if err != nil {
-		return storeError(err)
-	}
 	for _, w := range at.settings.Ledger.Witnesses {
 		x := witnessStatus{Name: w.Name}
 		for _, raw := range cosigned {
@@ -128,10 +163,17 @@ func (p *Program) auditStatus(ctx context.Context, now time.Time) error {
 		}
 		out.Witnesses = append(out.Witnesses, x)
 	}
+	out.judge(now)
 	if p.json() {
-		return p.document(out)
+		if err := p.document(out); err != nil {
+			return err
+		}
+	} else {
+		p.sayStatus(out, now)
 	}
-	p.sayStatus(out, now)
+	if !out.OK {
+		return &failure{code: exitNegative}
+	}
 	return nil
 }
 
@@ -145,17 +187,14 @@ func (p *Program) sayStatus(x logStatus, now time.Time) {
 	} else {
 		p.printf("%s: %s, root %s, signed at %s, %s ago\n", x.Origin, plural(int(x.Size), "entry"), x.Root, x.Signed, time.Duration(x.Age)*time.Second)
 	}
-	if !x.Verified {
-		p.printf("  no key of the log is known here: the signature was not verified\n")
-	}
-	if x.Passed > 0 {
-		p.printf("  %s that the log's key has not signed: somebody has added them\n", plural(x.Passed, "later checkpoint"))
+	if x.Signed != nil && x.Verified {
+		p.printf("  its signature was verified with the log's key\n")
 	}
 	waits := ""
 	if x.Since != nil {
 		waits = fmt.Sprintf(", the first stated %s ago", time.Duration(seconds(now.Sub(x.Since.Time())))*time.Second)
 	}
-	p.printf("  %s without a place%s; %d of them hidden, which do not wait for one\n", plural(int(x.Waiting+x.Lost), "entry"), waits, x.Lost)
+	p.printf("  %s without a place%s; %d of them lost, which do not wait for one\n", plural(int(x.Waiting+x.Lost), "entry"), waits, x.Lost)
 	p.printf("  %s set aside\n", plural(int(x.Aside), "row"))
 	p.printf("  conflicts of the sequencer: unknown here; the worker that signs checkpoints logs them\n")
 	for _, w := range x.Witnesses {
@@ -166,4 +205,7 @@ func (p *Program) sayStatus(x logStatus, now time.Time) {
 		p.printf("  witness %s: %s at %s, %s ago\n", w.Name, plural(int(w.Size), "entry"), w.Time.Format(time.RFC3339), time.Duration(w.Age)*time.Second)
 	}
 	p.printf("  %s, %s (%d erased), %s\n", plural(int(x.OpenRuns), "open run"), plural(int(x.Subjects), "subject"), x.Erased, plural(int(x.LegalHolds), "legal hold"))
+	for _, text := range x.Problems {
+		p.printf("  PROBLEM: %s\n", text)
+	}
 }

@@ -260,7 +260,7 @@ func (v *verifier) judgeAsides() {
 func (v *verifier) lost(path string) error {
 	n, err := v.unplaced(path, LostFile)
 	if v.Lost = n; n > 0 {
-		v.warn(BadEntry, -1, "%s in the database, without a place in the log, and did not wait for one: somebody has hidden them", count(n, "entry was", "entries were"))
+		v.warn(BadEntry, -1, "%s in the database, without a place in the log, and did not wait for one: they were lost, since somebody has taken them out", count(n, "entry was", "entries were"))
 	}
 	return err
 }

@@ -61,7 +61,7 @@ func (v *verifier) body(i int64, digest string, bodies *stream[body]) (body, err
 	}
 	for n := 1; n <= maxForeign; n++ {
 		if next, ok := bodies.ahead(n); ok && next.digest == digest {
-			v.problem(BadBody, i, "before its body, %s has %d that no entry has there: %s", BodiesFile, n, b.digest)
+			v.problem(BadBody, i, "%s has %s too many before that of this entry, the first: %s", BodiesFile, count(n, "body", "bodies"), b.digest)
 			for range n {
 				_, _ = bodies.next() // they have been looked at
 			}

@@ -107,11 +107,16 @@ func (l losses) unexplained() (out []unexplained) {
 			if x.held {
 				why = "it was under legal hold when others were pruned"
 			}
-			out = append(out, unexplained{x.index, fmt.Sprintf("%d bodies of class %s are missing, first that of an entry of %s: %s", len(c.open), class, x.chain, why)})
+			out = append(out, unexplained{x.index, fmt.Sprintf("%s missing, first that of an entry of %s: %s", ofClass(len(c.open), class), x.chain, why)})
 		} else if c.stated < c.n {
-			out = append(out, unexplained{-1, fmt.Sprintf("%d bodies of class %s are missing, and the log says that %d were pruned", c.n, class, c.stated)})
+			out = append(out, unexplained{-1, fmt.Sprintf("%s missing, and the log says that %s pruned", ofClass(c.n, class), count(c.stated, "was", "were"))})
 		}
 	}
 	slices.SortFunc(out, func(a, b unexplained) int { return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.says, b.says)) })
 	return out
+}
+
+// ofClass begins a sentence about bodies of a class.
+func ofClass[N int | int64](n N, class ledger.Class) string {
+	return count(n, "body of class "+string(class)+" is", "bodies of class "+string(class)+" are")
 }

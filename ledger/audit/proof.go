@@ -3,7 +3,6 @@ package audit
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
@@ -92,7 +91,7 @@ func VerifyProof(raw []byte, t Trust) (Proven, error) {
 		return Proven{}, err
 	}
 	if out.Entry, err = ledger.DecodeEntry(p.ExtraData); err != nil {
-		return Proven{}, errors.Join(ledger.ErrProof, err)
+		return Proven{}, fmt.Errorf("%w: %w", ledger.ErrProof, err)
 	}
 	if out.Entry.Origin != t.Origin {
 		return Proven{}, fmt.Errorf("%w: the entry is of the log %s", ledger.ErrProof, out.Entry.Origin)

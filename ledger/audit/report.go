@@ -265,13 +265,13 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 			return err
 		}
 	}
-	if err := p("  %s, %s, %d of them open; %s pruned, %d sealed; %s not in the tree yet\n",
+	if err := p("  %s, %s, %d of them open; %s pruned, %d sealed; %s after this checkpoint\n",
 		count(r.Chains, "chain", "chains"), count(r.Runs, "run", "runs"), r.Open,
 		count(r.Missing, "body", "bodies"), r.Sealed, count(r.Pending, "entry", "entries")); err != nil {
 		return err
 	}
 	if r.Lost > 0 {
-		if err := p("  %s hidden: without a place in the tree, and not waiting for one\n", count(r.Lost, "entry was", "entries were")); err != nil {
+		if err := p("  %s lost: without a place in the log, and not waiting for one\n", count(r.Lost, "entry was", "entries were")); err != nil {
 			return err
 		}
 	}

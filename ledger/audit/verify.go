@@ -45,6 +45,10 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 	if err != nil {
 		r.problem(BadCheckpoint, -1, "%s", err)
 	}
+	if err == nil && claimed.Origin != t.Origin {
+		r.problem(BadCheckpoint, -1, "the export is one of the log %s, and the trust file is for %s: nothing else was looked at", claimed.Origin, t.Origin)
+		return r, nil
+	}
 	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), stuck: -1, consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, checked: map[string]*guardian.Action{}, attended: map[string]bool{}, free: map[string]string{}, undoable: map[string]bool{}, undone: map[string]undoing{}, undoneIn: map[originOf]map[string]string{}, without: map[[2]string]bool{}}
 	v.model.Brief = true
 	if against != nil {
@@ -482,7 +486,7 @@ func (v *verifier) unplaced(path, name string) (n int64, err error) {
 	bad, first, end := 0, error(nil), ""
 	defer func() {
 		if bad > 0 {
-			v.warn(BadExport, -1, "%s: %d lines are no entries%s, the first: %s", name, bad, end, first)
+			v.warn(BadExport, -1, "%s: %s%s, the first: %s", name, count(bad, "line is no entry", "lines are no entries"), end, first)
 		}
 	}()
 	for {

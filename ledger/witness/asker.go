@@ -202,7 +202,11 @@ func (a *asking) turn(ctx context.Context, anyway bool) (again bool) {
 		// Once, and not at every try.
 		if text := sort(err); text != a.failed {
 			a.failed = text
-			a.logger.WarnContext(ctx, "the witness does not cosign; the log goes on without it", "error", err)
+			if errors.Is(err, ErrContradicted) && a.Contradicted != nil {
+				a.logger.ErrorContext(ctx, "the witness contradicts the log, which signs nothing more", "error", err)
+			} else {
+				a.logger.WarnContext(ctx, "the witness does not cosign; the log goes on without it", "error", err)
+			}
 		}
 		a.tries++
 		if errors.Is(err, ErrContradicted) && a.Contradicted != nil {

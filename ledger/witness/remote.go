@@ -32,7 +32,14 @@ func (q question) request(old int64) (Request, error) {
 
 // ErrContradicted reports that a witness has cosigned what is not this log: a longer one, as
 // after the database was restored from an older copy, or one of another history.
-var ErrContradicted = fmt.Errorf("%w: a witness has cosigned another log", ledger.ErrProof)
+var ErrContradicted error = contradicted{}
+
+type contradicted struct{}
+
+func (contradicted) Error() string { return "a witness has cosigned another log" }
+
+// Unwrap returns [ledger.ErrProof].
+func (contradicted) Unwrap() error { return ledger.ErrProof }
 
 // ahead reports that a witness has cosigned more entries than the log had when it was read.
 type ahead struct{ known, size int64 }

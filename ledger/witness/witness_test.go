@@ -345,7 +345,8 @@ func TestRollback(t *testing.T) {
 			stop()
 			require.NoError(t, asker(io.Discard).Check(t.Context()))
 
-			restored := asker(io.Discard)
+			log := new(lines)
+			restored := asker(log)
 			restored.Log = rolled{w.store, old}
 			err = restored.Check(t.Context())
 			require.ErrorIs(t, err, witness.ErrContradicted)
@@ -364,6 +365,8 @@ func TestRollback(t *testing.T) {
 				defer mu.Unlock()
 				return errors.Is(told, witness.ErrContradicted)
 			}, patience, look)
+			require.NotZero(t, log.count("the witness contradicts the log, which signs nothing more"))
+			require.Zero(t, log.count("goes on without it"))
 		})
 	}
 }
