@@ -100,7 +100,7 @@ func (at *place) ledger(ctx context.Context, p *Program) (ledger.Store, error) {
 // keyless reports whether an error says that the key that wraps the keys of persons is not
 // in the folder ledger.subjects.
 func keyless(err error) bool {
-	return errors.Is(err, keyring.ErrNone) || errors.Is(err, keyring.ErrMissing)
+	return errors.Is(err, keyring.ErrNone) || errors.Is(err, keyring.ErrMissing) || errors.Is(err, keyring.ErrForeign)
 }
 
 // storeError is the failure of a store that cannot be opened or used.
@@ -141,6 +141,44 @@ type migration struct {
 	Driver string `json:"driver"`
 	// Steps is the number of migrations applied.
 	Steps int `json:"steps"`
+	// Made are the keys that were made, and Granted reports that the roles of the database
+	// have their rights.
+	Made    []madeKey `json:"made"`
+	Granted bool      `json:"granted,omitempty"`
+}
+
+// madeKey is a key that migrate has made.
+type madeKey struct {
+	// What is "log key", "payload key", "payload key of ROLE" or "subject keys".
+	What string `json:"what"`
+	// Path is that of its file, or of the folder of subject keys.
+	Path string `json:"path"`
+}
+
+// add makes a key, and notes it unless it was there before.
+func (m *migration) add(what, path string, there bool, err error) error {
+	if err != nil {
+		return storeError(err)
+	}
+	if !there {
+		m.Made = append(m.Made, madeKey{what, path})
+	}
+	return nil
+}
+
+// say prints what was done.
+func (m *migration) say(p *Program) {
+	for _, k := range m.Made {
+		p.printf("made: %s: %s\n", k.What, k.Path)
+	}
+	if m.Granted {
+		p.printf("the database's roles have their rights\n")
+	}
+	if m.Steps == 0 {
+		p.printf("%s: nothing to do\n", m.Driver)
+		return
+	}
+	p.printf("%s: %s\n", m.Driver, plural(m.Steps, "step"))
 }
 
 // makePayloadKey creates a payload key in a file, unless the file has one. The id is
@@ -191,44 +229,56 @@ func migrateCommand(p *Program, fs *flag.FlagSet) action {
 		if len(roleKeys) > 0 && *newPayloadKey == "" {
 			return misuse("--role-payload-key needs --new-payload-key, the file of the whole key")
 		}
+		done := migration{Made: []madeKey{}}
 		if *newPayloadKey != "" {
+			there := exists(*newPayloadKey)
 			whole, err := makePayloadKey(*newPayloadKey)
-			if err != nil {
-				return storeError(err)
+			if err := done.add("payload key", *newPayloadKey, there, err); err != nil {
+				return err
 			}
 			for _, pair := range roleKeys {
-				if err := makeRoleKey(whole, pair); err != nil {
-					return storeError(err)
+				role, file, _ := strings.Cut(pair, "=")
+				there := exists(file)
+				if err := done.add("payload key of "+role, file, there, makeRoleKey(whole, pair)); err != nil {
+					return err
 				}
 			}
 		}
 		if *newKey != "" { // before host.Store: ledger.key may refer to the file
-			if err := store.NewKey(*newKey, settings.Store.Origin); err != nil {
-				return storeError(err)
+			there := exists(*newKey)
+			if err := done.add("log key", *newKey, there, store.NewKey(*newKey, settings.Store.Origin)); err != nil {
+				return err
 			}
 		}
 		options, err := host.Store(settings)
 		if err != nil {
 			return misuse("%s", err)
 		}
-		n, err := store.Migrate(ctx, options)
+		done.Driver = options.Driver
+		done.Steps, err = store.Migrate(ctx, options)
 		if err == nil && *subjectKeys {
-			err = store.NewSubjectKeys(ctx, options)
+			folder, there, looked := store.SubjectKeys(options)
+			if looked == nil {
+				looked = store.NewSubjectKeys(ctx, options)
+			}
+			if err := done.add("subject keys", folder, there, looked); err != nil {
+				return err
+			}
 		}
 		if err == nil && *grant {
 			err = store.Grant(ctx, options)
+			done.Granted = err == nil
 		}
 		if err != nil {
+			for _, k := range done.Made { // they stay
+				p.say("made: %s: %s", k.What, k.Path)
+			}
 			return storeError(err)
 		}
 		if p.json() {
-			return p.document(migration{options.Driver, n})
+			return p.document(done)
 		}
-		if n == 0 {
-			p.printf("%s: nothing to do\n", options.Driver)
-			return nil
-		}
-		p.printf("%s: %s\n", options.Driver, plural(n, "step"))
+		done.say(p)
 		return nil
 	}
 }

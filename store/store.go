@@ -187,6 +187,23 @@ func Migrate(ctx context.Context, o Options) (int, error) {
 	return 0, s.Close()
 }
 
+// SubjectKeys returns the folder of the key that wraps the keys of subjects, "" for none,
+// and reports whether the key is there.
+func SubjectKeys(o Options) (folder string, there bool, err error) {
+	ring := o.ring()
+	if ring == nil {
+		return "", false, nil
+	}
+	_, err = ring.Generations()
+	if errors.Is(err, keyring.ErrNone) {
+		return ring.String(), false, nil
+	}
+	if err != nil {
+		return ring.String(), false, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	return ring.String(), true, nil
+}
+
 // NewSubjectKeys makes the key that wraps the keys of subjects, in the folder Subjects, and
 // makes that the folder of the database. If the database has one, its key must be there.
 // [Migrate] comes first; with SQLite, Open does all that.
