@@ -13,17 +13,34 @@
 //	                ("evidence"), in the order of these; the digest is SHA-256 of the
 //	                line without its end. One goes with its body, pruned or erased, and
 //	                that of a sealed body stays in the store
-//	cosigned.jsonl  older checkpoints that witnesses have cosigned, spread evenly over the
-//	                log, the oldest first, each as a JSON string
+//	cosigned.jsonl  at most 1,000 older checkpoints that witnesses have cosigned, spread evenly
+//	                over the log, each as a JSON string with the whole signed text; their
+//	                sizes rise, and are at most that of the checkpoint
 //	checkpoint      the signed checkpoint over the entries, with its cosignatures
 //	pending.jsonl   entries that have no place in the tree yet, as lines
-//	lost.jsonl      entries that neither have a place nor wait for one, as lines
+//	lost.jsonl      entries that neither have a place nor wait for one, as lines, with a
+//	                space for each line feed
 //	aside.jsonl     rows of the database that the sequencer has set aside, since they are no
-//	                entries: JSON with the columns, and bytes and stored body in base64
-//	odd.jsonl       entries that contain line feeds, as older versions may have signed: JSON
-//	                with index and bytes in base64; their lines in entries.jsonl are empty
+//	                entries or continue no chain, one JSON object a line
+//	odd.jsonl       entries that contain line feeds, as older versions may have signed, one
+//	                JSON object a line; their lines in entries.jsonl are empty, so that such an
+//	                export does not verify
 //
-// The last three are there only if there is something to tell.
+// The last three are there only if there is something to tell, and list at most 100,000
+// rows each. A verifier needs checkpoint, entries.jsonl and bodies.jsonl; of the others one
+// that is missing counts as empty. Each must be a regular file.
+//
+// A line of aside.jsonl has the columns of the row as they are in the database, and no other
+// fields; bytes are in base64:
+//
+//	hash, chain, n, key, kind, bytes  as somebody has inserted them
+//	why       what is wrong with the row
+//	at        when it was set aside
+//	body      the stored body that bytes name, if there is one now
+//	bodied    true if there was that body when the row was set aside
+//	followed  true if there was the entry before it in its chain then
+//
+// A line of odd.jsonl has index, the entry's place in the log, and bytes.
 //
 // # Events
 //
@@ -77,4 +94,20 @@
 // times, and the checkpoints between them that witnesses have cosigned: what one of these
 // does not have is not older than its cosignature, and what it has is not younger. Times
 // far from those around them are named.
+//
+// Some rules hold with and without a bootstrap, unless it says otherwise:
+//
+//   - A namespace is one of [Trust.Namespaces]: a start grant, a signed order to a run or a
+//     request for approval that is for another counts for nothing. If the trust file names
+//     none, all count, and a warning says so.
+//   - A hold that counts whatever is left of a budget is an overdraft. One of a call with
+//     effect needs an approval by people whom the policy of their barrier lets lift the
+//     budget, and who were told of it; one of a call without effect must repeat, after a
+//     reset, a call that had a hold. Otherwise it is a problem. What agents were let spend so
+//     is listed ([Overdraft], [Lifted]).
+//   - An effect that was permitted in a run without a start grant is a problem with a
+//     bootstrap, and a warning without.
+//   - Words are closed sets: the kinds and classes of entries, the states of runs, barriers,
+//     calls and hypotheses, decisions, and the trust of tools. An entry that uses another word,
+//     or one that an entry of its kind cannot have, is a problem.
 package audit
