@@ -148,11 +148,22 @@ func hasChain(ctx context.Context, store ledger.Store, name string) (bool, error
 
 // auditErase deletes keys that seal everything the ledger holds about persons.
 func (p *Program) auditErase(ctx context.Context, erase func(context.Context, ledger.Retention) error) error {
-	store, err := p.openLedger(ctx)
+	at, err := p.place()
 	if err != nil {
 		return err
 	}
-	again, err := untilErased(ctx, func() error { return erase(ctx, store) })
+	folder, _, err := store.SubjectKeys(at.store)
+	if err != nil {
+		return misuse("%s", err)
+	}
+	if folder == "" {
+		return misuse("ledger.subjects is not set").withHint("An erasure replaces the key in that folder: set the one that the deployment's workers have.")
+	}
+	opened, err := at.ledger(ctx, p)
+	if err != nil {
+		return err
+	}
+	again, err := untilErased(ctx, func() error { return erase(ctx, opened) })
 	if err != nil {
 		return owned(err)
 	}

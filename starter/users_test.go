@@ -64,7 +64,11 @@ author: fay
 		}
 		as(c.by).must(t, c.args...)
 	}
-	_, said, code, err := as(r.Tools).run("runs")
+	_, said, code, err := as("").run("audit", "erase", "person-1", "--reason", "asked")
+	require.NoError(t, err)
+	require.Equal(t, exitUsage, code, said)
+	require.Contains(t, said, "ledger.subjects is not set")
+	_, said, code, err = as(r.Tools).run("runs")
 	require.NoError(t, err)
 	require.NotZero(t, code, said)
 	_, said, code, err = as(r.Tools).run("trust", "list")
