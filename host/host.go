@@ -321,7 +321,7 @@ func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Pla
 	if o.SharedQueue {
 		e.ToolsQueue = contract.QueueEngine
 		if tools == nil {
-			o.Logger.WarnContext(ctx, "runs are told to call tools on the engine's queue (worker.tools_queue), and this worker has not the role tools: it sends them on, one by one",
+			o.Logger.WarnContext(ctx, "runs are told to call tools on the engine's queue (worker.tools_queue), and this worker lacks the role tools: it sends them on, one by one",
 				"to", contract.QueueTools)
 		}
 	}

@@ -73,7 +73,7 @@ func openToken(ctx context.Context, c config.Config, what string, value config.S
 func nothing() error { return nil }
 
 // Unusable reports whether an error says that a key on a token cannot be used as it is
-// configured, or that the user of the database has not the rights of the host's roles, so
+// configured, or that the database user lacks the rights of the host's roles, so
 // that trying again is pointless.
 func Unusable(err error) bool {
 	if rights := (*store.RightsError)(nil); errors.As(err, &rights) {

@@ -11,7 +11,7 @@ import (
 	"chimera.ai/engine/store"
 )
 
-// TestRightsOfAUser: a host whose user of the database has not the rights of its roles does
+// TestRightsOfAUser: a host whose database user lacks the rights of its roles does
 // not start, and says which role the user needs.
 func TestRightsOfAUser(t *testing.T) {
 	url := pgtest.URL(t)

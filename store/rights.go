@@ -27,7 +27,7 @@ func (e *RightsError) Error() string {
 // Unwrap returns [ledger.ErrDenied].
 func (e *RightsError) Unwrap() error { return ledger.ErrDenied }
 
-// CheckRights returns a [RightsError] if the user of the database has not the rights of
+// CheckRights returns a [RightsError] if the database user lacks the rights of
 // one of [Roles] that a process needs. Whoever owns the tables has them all, and SQLite
 // has no users.
 func CheckRights(ctx context.Context, o Options, roles ...string) (err error) {
