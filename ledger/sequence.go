@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -175,7 +176,7 @@ func (s *Sequencer) recover(ctx context.Context) error {
 	}
 	after := s.looked
 	if s.looks%lookEvery == 0 {
-		after = 0
+		after = math.MinInt64
 	}
 	n, err := within(ctx, s, func(ctx context.Context) (n int, err error) {
 		n, s.looked, err = s.Store.Recover(ctx, after)

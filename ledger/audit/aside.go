@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 
 	"chimera.ai/engine/internal/strict"
@@ -88,7 +89,7 @@ func (x *Exported) entry(to *lines, r ledger.Record) error {
 func (x *Exported) strays(ctx context.Context, log ledger.Log, path string) (err error) {
 	out := &lazy{path: path}
 	defer func() { err = errors.Join(err, out.close()) }()
-	for after := int64(0); x.Lost < maxAside; {
+	for after := int64(math.MinInt64); x.Lost < maxAside; {
 		rows, err := log.Lost(ctx, after, page)
 		if err != nil {
 			return err
@@ -111,7 +112,7 @@ func (x *Exported) strays(ctx context.Context, log ledger.Log, path string) (err
 func (x *Exported) asides(ctx context.Context, log ledger.Log, path string) (err error) {
 	out := &lazy{path: path}
 	defer func() { err = errors.Join(err, out.close()) }()
-	for after := int64(0); x.Aside < maxAside; {
+	for after := int64(math.MinInt64); x.Aside < maxAside; {
 		rows, err := log.Asides(ctx, after, page)
 		if err != nil {
 			return err

@@ -1,6 +1,8 @@
 package postgres_test
 
 import (
+	"context"
+	"math"
 	"path/filepath"
 	"testing"
 
@@ -91,4 +93,36 @@ func TestTheEngineSetsAside(t *testing.T) {
 		_, err := conn.Exec(ctx, "INSERT INTO entries (hash, chain, n, key, kind, bytes) SELECT sha256('\\x00'::bytea || "+raw+"), "+columns["chain"]+", "+columns["n"]+", "+columns["key"]+", kind, "+raw+" FROM entries WHERE key = 'snapshot.taken/a'")
 		require.ErrorContains(t, err, "row-level security", column)
 	}
+}
+
+// TestLowSerials: whoever owns the tables may give a row any number, and it is found.
+func TestLowSerials(t *testing.T) {
+	d, key := intruded(t), ledgertest.Key(t)
+	ctx := t.Context()
+	for _, chain := range []string{"snapshots/a", "snapshots/b"} {
+		_, err := d.Store.Append(ctx, ledger.Draft{Chain: chain, Key: "k", Kind: ledger.SnapshotTaken, Data: []byte(`{"server":"s","fingerprint":"","digest":""}`)})
+		require.NoError(t, err)
+	}
+	require.NoError(t, d.Exec("DELETE FROM pending"))
+	ledgertest.Drain(t, d.Store, key)
+	require.NoError(t, d.Exec(`WITH e AS (SELECT * FROM entries WHERE chain = 'snapshots/b') INSERT INTO entries (serial, hash, chain, n, key, kind, bytes) OVERRIDING SYSTEM VALUE
+		SELECT -7, sha256('x'), 'snapshots/x', 0, 'x', 'x', bytes FROM e`))
+	status, err := d.Store.Status(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, status.Lost)
+	_, _, warnings := d.Audit(t, key)
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], "3 entries")
+	found := make(chan error, 9)
+	ctx, stop := context.WithCancel(ctx)
+	q := &ledger.Sequencer{Store: d.Store, Key: key, Found: func(err error) { found <- err }}
+	done := make(chan error, 1)
+	go func() { done <- q.Run(ctx) }()
+	require.ErrorContains(t, <-found, "3 entries had no place")
+	require.ErrorContains(t, <-found, "1 rows were set aside")
+	stop()
+	require.NoError(t, <-done)
+	aside, err := d.Store.Asides(t.Context(), math.MinInt64, 10)
+	require.NoError(t, err)
+	require.Len(t, aside, 1)
 }

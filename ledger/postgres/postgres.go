@@ -139,7 +139,7 @@ const recovers = 10_000
 func recoverLost(ctx context.Context, t *sql.Tx, after int64) (found int, upTo int64, err error) {
 	err = t.QueryRowContext(ctx, "WITH l AS (SELECT e.serial FROM entries e WHERE e.serial > $1 AND "+lost+` ORDER BY e.serial LIMIT $2), p AS (
 			INSERT INTO pending (serial) SELECT serial FROM l ON CONFLICT DO NOTHING RETURNING serial
-		) SELECT (SELECT count(*) FROM p), (SELECT coalesce(max(serial), 0) FROM entries)`, after, recovers).Scan(&found, &upTo)
+		) SELECT (SELECT count(*) FROM p), (SELECT coalesce(max(serial), $1) FROM entries)`, after, recovers).Scan(&found, &upTo)
 	if found > 0 {
 		upTo = after // there may be more
 	}
@@ -180,7 +180,7 @@ func place(ctx context.Context, t *sql.Tx, size int64, batch []ledger.Hash) erro
 		), i AS (
 			INSERT INTO log_index (place, serial) SELECT $2::bigint + o - 1, b.serial FROM b JOIN d ON d.serial = b.serial ORDER BY o RETURNING place
 		) SELECT (SELECT count(*) FROM d), (SELECT count(*) FROM i),
-			(SELECT coalesce(bool_and(rises), true) FROM (SELECT serial > lag(serial, 1, 0::bigint) OVER (ORDER BY o) AS rises FROM b) AS x)`,
+			(SELECT coalesce(bool_and(rises), true) FROM (SELECT serial > lag(serial) OVER (ORDER BY o) AS rises FROM b) AS x)`,
 		hashes, size).Scan(&gone, &placed, &ordered)
 	if err != nil {
 		return err

@@ -87,7 +87,8 @@ const keysTable = "subject_keys"
 // rights are what roles may do with a table besides reading.
 type rights struct{ engine, guardian, effects, applier, publisher string }
 
-// grants lists rights by table.
+// grants lists rights by table. INSERT is that into all columns but those whose values the
+// database gives.
 var grants = map[string]rights{
 	"entries":           {"INSERT", "INSERT", "INSERT", "INSERT", "INSERT"},
 	"pending":           {"INSERT, DELETE", "INSERT", "INSERT", "INSERT", "INSERT"},
@@ -190,6 +191,10 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 	readers := strings.Join([]string{r.Engine, r.Guardian, r.Effects, r.Reader, r.Applier, r.Publisher}, ", ")
 	writers := strings.Join([]string{r.Engine, r.Guardian, r.Effects, r.Applier, r.Publisher}, ", ")
 	for table, g := range grants {
+		insert, err := inserts(ctx, t, table)
+		if err != nil {
+			return err
+		}
 		statements = append(statements, "REVOKE ALL ON "+table+" FROM PUBLIC, "+all)
 		if table != keysTable {
 			statements = append(statements, "GRANT SELECT ON "+table+" TO "+readers)
@@ -204,7 +209,7 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 			{r.Engine, g.engine}, {r.Guardian, g.guardian}, {r.Effects, g.effects}, {r.Applier, g.applier}, {r.Publisher, g.publisher},
 		} {
 			if x.what != "" {
-				statements = append(statements, "GRANT "+x.what+" ON "+table+" TO "+x.to)
+				statements = append(statements, "GRANT "+strings.Replace(x.what, "INSERT", insert, 1)+" ON "+table+" TO "+x.to)
 			}
 		}
 	}
@@ -221,6 +226,19 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 		}
 	}
 	return nil
+}
+
+// inserts is the right to insert into a table. A row whose number the database gives is inserted
+// without it: whoever could choose it could choose its place among the others.
+func inserts(ctx context.Context, t *sql.Tx, table string) (string, error) {
+	var numbered bool
+	var columns string
+	err := t.QueryRowContext(ctx, `SELECT bool_or(attidentity <> ''), string_agg(quote_ident(attname), ', ' ORDER BY attnum) FILTER (WHERE attidentity = '')
+		FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped`, table).Scan(&numbered, &columns)
+	if err != nil || !numbered {
+		return "INSERT", err
+	}
+	return "INSERT (" + columns + ")", nil
 }
 
 // policies are the statements that make those of rows.

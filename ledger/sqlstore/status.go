@@ -16,7 +16,7 @@ func (s *Store) Status(ctx context.Context) (st ledger.Status, err error) {
 		into  *int64
 	}{
 		{s.d.Waiting, nil, &st.Waiting},
-		{"SELECT count(*) FROM (" + s.d.Lost + ") AS l", []any{0, int64(math.MaxInt64)}, &st.Lost},
+		{"SELECT count(*) FROM (" + s.d.Lost + ") AS l", []any{int64(math.MinInt64), int64(math.MaxInt64)}, &st.Lost},
 		{"SELECT count(*) FROM aside", nil, &st.Aside},
 		{"SELECT count(*) FROM runs WHERE state = 'running'", nil, &st.OpenRuns},
 		{"SELECT count(DISTINCT subject_key) FROM bodies WHERE subject_key IS NOT NULL", nil, &st.Subjects},
