@@ -52,6 +52,9 @@ func DecodeBody(raw []byte) (Body, error) {
 	if len(raw) > 2*MaxBodyBytes {
 		return Body{}, fmt.Errorf("decode body: %d bytes, more than %d", len(raw), 2*MaxBodyBytes)
 	}
+	if bytes.IndexByte(raw, '\n') >= 0 {
+		return Body{}, errors.New("decode body: it has a line feed")
+	}
 	v, err := schemas.Decode(raw)
 	if err != nil {
 		return Body{}, fmt.Errorf("decode body: %w", err)

@@ -129,6 +129,7 @@ func FuzzBody(f *testing.F) {
 		`{"data":1,"x":2,"salt":"00112233445566778899aabbccddeeff"}`, `{"data":null,"salt":"00112233445566778899aabbccddeeff"}`,
 		`{"data":{},"sealed":1,"salt":"00112233445566778899aabbccddeeff"}`, `{"data":,"salt":"00112233445566778899aabbccddeeff"}`,
 		`{"data":"\\","salt":"00112233445566778899aabbccddeeff"}`, `{"data":"\\"a,"salt":"00112233445566778899aabbccddeeff"}`,
+		"{\"data\":{\"a\":\n1},\"salt\":\"00112233445566778899aabbccddeeff\"}",
 		`{"data":1,"data":2,"salt":"00112233445566778899aabbccddeeff"}`, `{"data":1,"salt":"","salt":"00112233445566778899aabbccddeeff"}`,
 	} {
 		f.Add([]byte(data), []byte("x"))
@@ -144,6 +145,7 @@ func FuzzBody(f *testing.F) {
 			require.Equal(t, wrong == nil && other == nil, err == nil, "both decoders take the same: %v, %v", err, other)
 			if err == nil {
 				require.Equal(t, any, have)
+				require.NotContains(t, string(data), "\n", "a body is a line")
 			}
 		}
 		raw, err := b.Encode()

@@ -44,6 +44,8 @@ func intruded(t testing.TB) *ledgertest.Database {
 
 func TestIntruders(t *testing.T) { ledgertest.Intruders(t, intruded) }
 
+func TestForms(t *testing.T) { ledgertest.Forms(t, intruded) }
+
 func TestReplayedCheckpoints(t *testing.T) { ledgertest.Replayed(t, intruded) }
 
 func TestHiddenEntries(t *testing.T) { ledgertest.Hidden(t, intruded) }

@@ -50,6 +50,8 @@ func intruded(t testing.TB) *ledgertest.Database {
 
 func TestIntruders(t *testing.T) { ledgertest.Intruders(t, intruded) }
 
+func TestForms(t *testing.T) { ledgertest.Forms(t, intruded) }
+
 func TestReplayedCheckpoints(t *testing.T) { ledgertest.Replayed(t, intruded) }
 
 // TestHiddenEntries: an entry that a row of log_index has passed over is told of. It gets no place

@@ -57,8 +57,8 @@ CREATE TABLE log_tiles (
 );
 CREATE TABLE log_cosignatures (
 	serial     BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-	size       BIGINT NOT NULL,
-	checkpoint BYTEA NOT NULL
+	size       BIGINT NOT NULL, -- that of a row of log_batches
+	checkpoint BYTEA NOT NULL CHECK (octet_length(checkpoint) <= 65536)
 );
 -- Cosignatures are looked for by the size of their checkpoint, which may be an
 -- older one: a witness takes its time.
@@ -72,7 +72,7 @@ CREATE TABLE bodies (
 	class  TEXT NOT NULL,
 	at     BIGINT NOT NULL, -- milliseconds since 1970
 	subject_key TEXT,
-	bytes  BYTEA NOT NULL
+	bytes  BYTEA NOT NULL CHECK (octet_length(bytes) <= 524288 AND position('\x0a'::bytea IN bytes) = 0)
 );
 CREATE INDEX bodies_age ON bodies (class, at);
 CREATE INDEX bodies_subject ON bodies (subject_key) WHERE subject_key IS NOT NULL;
@@ -82,10 +82,10 @@ CREATE TABLE pruned_early (
 );
 -- Each is wrapped with a key that lies outside the database: see package keyring.
 CREATE TABLE subject_keys (
-	id         TEXT PRIMARY KEY,
-	lookup     TEXT NOT NULL UNIQUE, -- what the subject's name is found by
-	generation TEXT NOT NULL,        -- of the key that wraps
-	wrapped    BYTEA NOT NULL
+	id         TEXT PRIMARY KEY CHECK (id ~ '^[0-9a-f]{32}$'),
+	lookup     TEXT NOT NULL UNIQUE CHECK (lookup ~ '^[0-9a-f]{64}$'),               -- what the subject's name is found by
+	generation TEXT NOT NULL CHECK (generation ~ '^[0-9]{8}-[0-9a-f]{16}$'), -- of the key that wraps
+	wrapped    BYTEA NOT NULL CHECK (octet_length(wrapped) <= 4096)
 );
 -- The generation of that key which wraps all of them: one row, once there is any.
 CREATE TABLE keyring (
@@ -110,7 +110,8 @@ CREATE TABLE blobs (
 );
 
 -- State that the log tells the story of. doc is the entity as JSON; columns
--- beside it serve to find it.
+-- beside it serve to find it. The bounds are beyond what a store writes: a body
+-- of the log at most, and an evidence packet, sealed.
 CREATE TABLE agent_identity (
 	serial BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
 	agent_id       TEXT PRIMARY KEY,
@@ -145,7 +146,7 @@ CREATE TABLE mcp_tool_registry (
 	tool_id       TEXT PRIMARY KEY,
 	name          TEXT NOT NULL,
 	version       TEXT NOT NULL,
-	schema        TEXT NOT NULL,
+	schema        TEXT NOT NULL CHECK (octet_length(schema) <= 4194304),
 	registered_at BIGINT NOT NULL,
 	fingerprint   TEXT NOT NULL,
 	status        TEXT NOT NULL
@@ -156,7 +157,7 @@ CREATE TABLE plans (
 	version      TEXT NOT NULL,
 	digest       TEXT NOT NULL,
 	published_at BIGINT NOT NULL,
-	doc          TEXT NOT NULL,
+	doc          TEXT NOT NULL CHECK (octet_length(doc) <= 4194304),
 	PRIMARY KEY (name, version)
 );
 CREATE INDEX plans_name ON plans (name, serial);
@@ -168,7 +169,7 @@ CREATE TABLE runs (
 	origin    TEXT NOT NULL,
 	opened_at BIGINT NOT NULL,
 	state     TEXT NOT NULL,
-	doc       TEXT NOT NULL,
+	doc       TEXT NOT NULL CHECK (octet_length(doc) <= 4194304),
 	-- The key under which everything that a run states is sealed, where the run is
 	-- about a person. It stays when the key is deleted.
 	subject_key TEXT,
@@ -193,7 +194,7 @@ CREATE TABLE outcomes (
 	node     TEXT NOT NULL,
 	visit    INT NOT NULL,
 	element  INT NOT NULL,
-	doc      TEXT NOT NULL,
+	doc      TEXT NOT NULL CHECK (octet_length(doc) <= 4194304),
 	PRIMARY KEY (workflow, root, node, visit, element)
 );
 -- What runs were told: the last order says whether a run is paused. The texts stand in the log.
@@ -211,11 +212,11 @@ CREATE TABLE tasks (
 	chain      TEXT NOT NULL,
 	state      TEXT NOT NULL,
 	created_at BIGINT NOT NULL,
-	doc        TEXT NOT NULL
+	doc        TEXT NOT NULL CHECK (octet_length(doc) <= 4194304)
 );
 CREATE TABLE signers (
 	id  TEXT PRIMARY KEY,
-	doc TEXT NOT NULL
+	doc TEXT NOT NULL CHECK (octet_length(doc) <= 4194304)
 );
 CREATE TABLE budgets (
 	agent    TEXT NOT NULL,
@@ -259,7 +260,7 @@ CREATE TABLE decisions (
 	chain TEXT NOT NULL,
 	-- Of the action's digest; nowhere in the log.
 	salt  BYTEA,
-	doc   TEXT NOT NULL
+	doc   TEXT NOT NULL CHECK (octet_length(doc) <= 4194304)
 );
 CREATE INDEX decisions_invocation ON decisions (invocation);
 CREATE TABLE barriers (
@@ -269,7 +270,7 @@ CREATE TABLE barriers (
 	state      TEXT NOT NULL,
 	expires_at BIGINT NOT NULL,
 	refused    BIGINT NOT NULL,
-	doc        TEXT NOT NULL
+	doc        TEXT NOT NULL CHECK (octet_length(doc) <= 4194304)
 );
 CREATE INDEX barriers_state ON barriers (state, expires_at);
 CREATE TABLE approvals (
@@ -279,7 +280,7 @@ CREATE TABLE approvals (
 	barrier     TEXT NOT NULL,
 	received_at BIGINT NOT NULL,
 	accepted    BOOLEAN NOT NULL,
-	doc         TEXT NOT NULL
+	doc         TEXT NOT NULL CHECK (octet_length(doc) <= 4194304)
 );
 CREATE INDEX approvals_barrier ON approvals (barrier, serial);
 -- Calls on which effects rely, as the role that calls effects states them.
@@ -291,7 +292,7 @@ CREATE TABLE checks (
 	number   INT NOT NULL,
 	chain    TEXT NOT NULL,
 	barrier  TEXT NOT NULL,
-	doc      TEXT NOT NULL,
+	doc      TEXT NOT NULL CHECK (octet_length(doc) <= 4194304),
 	PRIMARY KEY (workflow, origin, node, visit, number)
 );
 CREATE INDEX checks_chain ON checks (chain);
@@ -341,7 +342,7 @@ CREATE TABLE snapshots (
 CREATE INDEX snapshots_server ON snapshots (server, serial);
 CREATE TABLE evidence (
 	digest TEXT PRIMARY KEY,
-	doc    TEXT NOT NULL
+	doc    TEXT NOT NULL CHECK (octet_length(doc) <= 8388608)
 );
 -- Which body an evidence packet stands behind: it goes with that.
 CREATE TABLE evidence_refs (
@@ -383,6 +384,16 @@ BEGIN
 			OR NEW.grown > (SELECT coalesce(max(i.place), -1) + 1 FROM log_index i)
 			OR split_part(convert_from(NEW.checkpoint, 'UTF8'), chr(10), 2) <> NEW.grown::text THEN
 		RAISE EXCEPTION 'table log_batches of the ledger has no such next row' USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	RETURN NEW;
+END $$;
+-- +goose StatementEnd
+-- Witnesses cosign checkpoints that are there.
+-- +goose StatementBegin
+CREATE FUNCTION fit_cosignature() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM log_batches b WHERE b.grown = NEW.size) THEN
+		RAISE EXCEPTION 'table log_batches of the ledger has no row of that size' USING ERRCODE = 'integrity_constraint_violation';
 	END IF;
 	RETURN NEW;
 END $$;
@@ -432,6 +443,7 @@ BEGIN
 	CREATE TRIGGER kept BEFORE DELETE ON entries FOR EACH ROW EXECUTE FUNCTION keep_entry();
 	CREATE TRIGGER never_emptied BEFORE TRUNCATE ON entries FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 	CREATE TRIGGER fits BEFORE INSERT ON log_batches FOR EACH ROW EXECUTE FUNCTION fit_checkpoint();
+	CREATE TRIGGER fits BEFORE INSERT ON log_cosignatures FOR EACH ROW EXECUTE FUNCTION fit_cosignature();
 	CREATE TRIGGER fits AFTER INSERT ON log_index REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION fit_places();
 	CREATE TRIGGER append_only BEFORE UPDATE ON log_tiles FOR EACH ROW EXECUTE FUNCTION refuse_change();
 	CREATE TRIGGER kept BEFORE DELETE ON log_tiles FOR EACH ROW EXECUTE FUNCTION keep_tile();
@@ -627,7 +639,7 @@ REVOKE EXECUTE ON FUNCTION move_hold FROM PUBLIC;
 DO $$
 DECLARE f TEXT;
 BEGIN
-	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_tile()', 'keep_entry()', 'fit_checkpoint()', 'fit_places()', 'set_aside(BIGINT[], TEXT[])',
+	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_tile()', 'keep_entry()', 'fit_checkpoint()', 'fit_cosignature()', 'fit_places()', 'set_aside(BIGINT[], TEXT[])',
 			'prune_bodies(TEXT, BIGINT)', 'drop_packets()', 'pruning_stated()', 'stated_pruning()',
 			'entry_follows(BYTEA, TEXT, BIGINT, TEXT, TEXT, BYTEA)', 'move_hold(TEXT, TEXT, BOOLEAN, BIGINT)'] LOOP
 		EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', f, current_schema());

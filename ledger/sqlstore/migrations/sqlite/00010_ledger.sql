@@ -52,8 +52,8 @@ CREATE TABLE log_tiles (
 ) STRICT;
 CREATE TABLE log_cosignatures (
 	serial     INTEGER PRIMARY KEY AUTOINCREMENT,
-	size       INTEGER NOT NULL,
-	checkpoint BLOB NOT NULL
+	size       INTEGER NOT NULL, -- that of a row of log_batches
+	checkpoint BLOB NOT NULL CHECK (length(checkpoint) <= 65536)
 ) STRICT;
 -- Cosignatures are looked for by the size of their checkpoint, which may be an
 -- older one: a witness takes its time.
@@ -67,7 +67,7 @@ CREATE TABLE bodies (
 	class  TEXT NOT NULL,
 	at     INTEGER NOT NULL, -- milliseconds since 1970
 	subject_key TEXT,
-	bytes  BLOB NOT NULL
+	bytes  BLOB NOT NULL CHECK (length(bytes) <= 524288 AND instr(bytes, x'0a') = 0)
 ) STRICT;
 CREATE INDEX bodies_age ON bodies (class, at);
 CREATE INDEX bodies_subject ON bodies (subject_key) WHERE subject_key IS NOT NULL;
@@ -77,10 +77,11 @@ CREATE TABLE pruned_early (
 ) STRICT;
 -- Each is wrapped with a key that lies outside the database: see package keyring.
 CREATE TABLE subject_keys (
-	id         TEXT PRIMARY KEY,
-	lookup     TEXT NOT NULL UNIQUE, -- what the subject's name is found by
-	generation TEXT NOT NULL,        -- of the key that wraps
-	wrapped    BLOB NOT NULL
+	id         TEXT PRIMARY KEY CHECK (length(id) = 32 AND id NOT GLOB '*[^0-9a-f]*'),
+	lookup     TEXT NOT NULL UNIQUE CHECK (length(lookup) = 64 AND lookup NOT GLOB '*[^0-9a-f]*'), -- what the subject's name is found by
+	generation TEXT NOT NULL CHECK (length(generation) = 25 AND substr(generation, 9, 1) = '-'
+		AND substr(generation, 1, 8) NOT GLOB '*[^0-9]*' AND substr(generation, 10) NOT GLOB '*[^0-9a-f]*'), -- of the key that wraps
+	wrapped    BLOB NOT NULL CHECK (length(wrapped) <= 4096)
 ) STRICT;
 -- The generation of that key which wraps all of them: one row, once there is any.
 CREATE TABLE keyring (
@@ -97,7 +98,8 @@ CREATE TABLE blobs (
 ) STRICT;
 
 -- State that the log tells the story of. doc is the entity as JSON; columns
--- beside it serve to find it.
+-- beside it serve to find it. The bounds are beyond what a store writes: a body
+-- of the log at most, and an evidence packet, sealed.
 CREATE TABLE agent_identity (
 	serial INTEGER PRIMARY KEY AUTOINCREMENT,
 	agent_id       TEXT NOT NULL UNIQUE,
@@ -132,7 +134,7 @@ CREATE TABLE mcp_tool_registry (
 	tool_id       TEXT PRIMARY KEY,
 	name          TEXT NOT NULL,
 	version       TEXT NOT NULL,
-	schema        TEXT NOT NULL,
+	schema        TEXT NOT NULL CHECK (octet_length(schema) <= 4194304),
 	registered_at INTEGER NOT NULL,
 	fingerprint   TEXT NOT NULL,
 	status        TEXT NOT NULL
@@ -143,7 +145,7 @@ CREATE TABLE plans (
 	version      TEXT NOT NULL,
 	digest       TEXT NOT NULL,
 	published_at INTEGER NOT NULL,
-	doc          TEXT NOT NULL,
+	doc          TEXT NOT NULL CHECK (octet_length(doc) <= 4194304),
 	UNIQUE (name, version)
 ) STRICT;
 CREATE INDEX plans_name ON plans (name, serial);
@@ -155,7 +157,7 @@ CREATE TABLE runs (
 	origin    TEXT NOT NULL,
 	opened_at INTEGER NOT NULL,
 	state     TEXT NOT NULL,
-	doc       TEXT NOT NULL,
+	doc       TEXT NOT NULL CHECK (octet_length(doc) <= 4194304),
 	-- The key under which everything that a run states is sealed, where the run is
 	-- about a person. It stays when the key is deleted.
 	subject_key TEXT,
@@ -180,7 +182,7 @@ CREATE TABLE outcomes (
 	node     TEXT NOT NULL,
 	visit    INTEGER NOT NULL,
 	element  INTEGER NOT NULL,
-	doc      TEXT NOT NULL,
+	doc      TEXT NOT NULL CHECK (octet_length(doc) <= 4194304),
 	UNIQUE (workflow, root, node, visit, element)
 ) STRICT;
 -- What runs were told: the last order says whether a run is paused. The texts stand in the log.
@@ -198,11 +200,11 @@ CREATE TABLE tasks (
 	chain      TEXT NOT NULL,
 	state      TEXT NOT NULL,
 	created_at INTEGER NOT NULL,
-	doc        TEXT NOT NULL
+	doc        TEXT NOT NULL CHECK (octet_length(doc) <= 4194304)
 ) STRICT;
 CREATE TABLE signers (
 	id  TEXT PRIMARY KEY,
-	doc TEXT NOT NULL
+	doc TEXT NOT NULL CHECK (octet_length(doc) <= 4194304)
 ) STRICT;
 CREATE TABLE budgets (
 	agent    TEXT NOT NULL,
@@ -246,7 +248,7 @@ CREATE TABLE decisions (
 	chain TEXT NOT NULL,
 	-- Of the action's digest; nowhere in the log.
 	salt  BLOB,
-	doc   TEXT NOT NULL
+	doc   TEXT NOT NULL CHECK (octet_length(doc) <= 4194304)
 ) STRICT;
 CREATE INDEX decisions_invocation ON decisions (invocation);
 CREATE TABLE barriers (
@@ -256,7 +258,7 @@ CREATE TABLE barriers (
 	state      TEXT NOT NULL,
 	expires_at INTEGER NOT NULL,
 	refused    INTEGER NOT NULL,
-	doc        TEXT NOT NULL
+	doc        TEXT NOT NULL CHECK (octet_length(doc) <= 4194304)
 ) STRICT;
 CREATE INDEX barriers_state ON barriers (state, expires_at);
 CREATE TABLE approvals (
@@ -266,7 +268,7 @@ CREATE TABLE approvals (
 	barrier     TEXT NOT NULL,
 	received_at INTEGER NOT NULL,
 	accepted    INTEGER NOT NULL,
-	doc         TEXT NOT NULL
+	doc         TEXT NOT NULL CHECK (octet_length(doc) <= 4194304)
 ) STRICT;
 CREATE INDEX approvals_barrier ON approvals (barrier, serial);
 -- Calls on which effects rely, as the role that calls effects states them.
@@ -278,7 +280,7 @@ CREATE TABLE checks (
 	number   INTEGER NOT NULL,
 	chain    TEXT NOT NULL,
 	barrier  TEXT NOT NULL,
-	doc      TEXT NOT NULL,
+	doc      TEXT NOT NULL CHECK (octet_length(doc) <= 4194304),
 	PRIMARY KEY (workflow, origin, node, visit, number)
 ) STRICT;
 CREATE INDEX checks_chain ON checks (chain);
@@ -328,7 +330,7 @@ CREATE TABLE snapshots (
 CREATE INDEX snapshots_server ON snapshots (server, serial);
 CREATE TABLE evidence (
 	digest TEXT PRIMARY KEY,
-	doc    TEXT NOT NULL
+	doc    TEXT NOT NULL CHECK (octet_length(doc) <= 8388608)
 ) STRICT;
 -- Which body an evidence packet stands behind: it goes with that.
 CREATE TABLE evidence_refs (
@@ -371,6 +373,11 @@ WHEN NEW.n <> (SELECT coalesce(max(n), 0) + 1 FROM log_batches)
 	OR NEW.grown > (SELECT coalesce(max(place), -1) + 1 FROM log_index)
 	OR substr(CAST(NEW.checkpoint AS TEXT), instr(CAST(NEW.checkpoint AS TEXT), char(10)) + 1, length(NEW.grown) + 1) <> NEW.grown || char(10)
 BEGIN SELECT RAISE(ABORT, 'table log_batches of the ledger has no such next row'); END;
+-- +goose StatementEnd
+-- Witnesses cosign checkpoints that are there.
+-- +goose StatementBegin
+CREATE TRIGGER log_cosignatures_fits BEFORE INSERT ON log_cosignatures WHEN NOT EXISTS (SELECT 1 FROM log_batches WHERE grown = NEW.size)
+BEGIN SELECT RAISE(ABORT, 'table log_batches of the ledger has no row of that size'); END;
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE TRIGGER log_batches_update BEFORE UPDATE ON log_batches BEGIN SELECT RAISE(ABORT, 'table log_batches of the ledger takes no UPDATE'); END;
