@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"strings"
 
 	"chimera.ai/engine/internal/strict"
 	"chimera.ai/engine/ledger"
@@ -30,6 +31,27 @@ type asideRow struct {
 	// the row was set aside.
 	Bodied   bool `json:"bodied,omitempty"`
 	Followed bool `json:"followed,omitempty"`
+	// More, in a last line that has nothing else, counts the rows that the file leaves out.
+	More int64 `json:"more,omitempty"`
+}
+
+// entry returns the entry that a row holds, or says why it holds none of the log. whole says what
+// it lacked when it was set aside: nil if nothing.
+func (r *asideRow) entry(origin string) (e *ledger.Entry, whole, err error) {
+	c := ledger.Candidate{Hash: r.Hash, Chain: r.Chain, N: r.N, Key: r.Key, Kind: r.Kind, Bytes: r.Bytes}
+	if e, err = c.Entry(origin); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case !r.Bodied:
+		whole = errors.New("its body was not there when it was set aside")
+	case !r.Followed:
+		whole = errors.New("the entry before it in its chain was not there when it was set aside")
+	default:
+		// A body that was pruned since was there.
+		whole = ledger.StoredBody{Bytes: r.Body, Pruned: len(r.Body) == 0}.Check(e)
+	}
+	return e, whole, nil
 }
 
 // oddEntry is a line of odd.jsonl.
@@ -38,8 +60,9 @@ type oddEntry struct {
 	Bytes []byte `json:"bytes"`
 }
 
-// maxAside bounds the rows that were set aside, and the lost entries, that an export lists
-// and a verifier reads.
+// maxAside bounds the rows that were set aside, and the lost entries, that an export lists, and
+// the rows that a verifier keeps. Of those that were set aside, entries that lacked nothing are
+// listed beyond it: nobody hides one behind rows that are none.
 const maxAside = 100_000
 
 // lazy is a file of lines that is made with the first.
@@ -109,27 +132,28 @@ func (x *Exported) strays(ctx context.Context, log ledger.Log, path string) (err
 }
 
 // asides writes the rows that were set aside.
-func (x *Exported) asides(ctx context.Context, log ledger.Log, path string) (err error) {
+func (x *Exported) asides(ctx context.Context, log ledger.Log, origin, path string) (err error) {
 	out := &lazy{path: path}
 	defer func() { err = errors.Join(err, out.close()) }()
-	for after := int64(math.MinInt64); x.Aside < maxAside; {
+	more, listed := int64(0), 0
+	for after := int64(math.MinInt64); ; {
 		rows, err := log.Asides(ctx, after, page)
 		if err != nil {
 			return err
 		}
 		for i := range rows {
-			a := &rows[i]
 			x.Aside++
-			after = a.Serial
-			row := asideRow{Hash: a.Hash, Chain: a.Chain, N: a.N, Key: a.Key, Kind: a.Kind, Bytes: a.Bytes, Why: a.Why, At: a.At, Bodied: a.Bodied, Followed: a.Followed}
-			if e, err := ledger.DecodeEntry(a.Bytes); err == nil && e.Body != "" {
-				if row.Body, err = log.Stored(ctx, e.Body); err != nil && !errors.Is(err, ledger.ErrGone) {
-					return err
-				}
-			}
-			raw, err := json.Marshal(row)
+			after = rows[i].Serial
+			raw, whole, err := asideLine(ctx, log, origin, &rows[i])
 			if err != nil {
 				return err
+			}
+			switch {
+			case len(raw) > maxAsideLine || listed >= maxAside && !whole:
+				more++
+				continue
+			case !whole:
+				listed++
 			}
 			if err := out.line(raw); err != nil {
 				return err
@@ -139,22 +163,54 @@ func (x *Exported) asides(ctx context.Context, log ledger.Log, path string) (err
 			break
 		}
 	}
-	return nil
+	if more == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(map[string]int64{"more": more})
+	if err != nil {
+		return err
+	}
+	return out.line(raw)
+}
+
+// asideLine is the line of a row; whole says that the row is an entry that lacked nothing.
+func asideLine(ctx context.Context, log ledger.Log, origin string, a *ledger.Aside) (raw []byte, whole bool, err error) {
+	row := asideRow{Hash: a.Hash, Chain: a.Chain, N: a.N, Key: a.Key, Kind: a.Kind, Bytes: a.Bytes, Why: a.Why, At: a.At, Bodied: a.Bodied, Followed: a.Followed}
+	if e, err := ledger.DecodeEntry(a.Bytes); err == nil && e.Body != "" {
+		row.Body, err = log.Stored(ctx, e.Body)
+		if err != nil && !errors.Is(err, ledger.ErrGone) {
+			return nil, false, err
+		}
+		if len(row.Body) > 2*ledger.MaxBodyBytes {
+			row.Body, row.Bodied = nil, false // none that an entry may have
+		}
+	}
+	_, lacks, err := row.entry(origin)
+	whole = err == nil && lacks == nil
+	raw, err = json.Marshal(row)
+	return raw, whole, err
 }
 
 // setAside is a row that was set aside, and looks like an entry of the log.
 type setAside struct {
-	e *ledger.Entry
+	key  string
+	kind ledger.Kind
+	prev ledger.Hash
 	// follows is set once the entry before it in its chain was found in the log.
 	follows bool
 }
 
 // asides are the rows of an export that were set aside.
 type asides struct {
-	n, garbage int64
-	first      string
-	// of are those that look like entries, by the places before them in their chains.
-	of map[ledger.Place][]*setAside
+	n, garbage, more int64
+	first            string
+	// partial are entries of the log that lacked something.
+	partial      int64
+	firstPartial string
+	// of are those that look like entries, by the places before them in their chains; kept counts
+	// them.
+	of   map[ledger.Place][]*setAside
+	kept int
 }
 
 // maxAsideLine bounds a line of aside.jsonl, in bytes.
@@ -162,7 +218,8 @@ const maxAsideLine = 2*(ledger.MaxEntryBytes+3*ledger.MaxBodyBytes) + 64<<10
 
 // setAsides reads aside.jsonl, before the entries are read.
 func (v *verifier) setAsides(path string) (err error) {
-	v.aside.of = map[ledger.Place][]*setAside{}
+	a := &v.aside
+	a.of = map[ledger.Place][]*setAside{}
 	s, err := openLines(path, maxAsideLine)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -175,7 +232,7 @@ func (v *verifier) setAsides(path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	for v.aside.n < maxAside {
+	for {
 		line, err := s.next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -188,30 +245,35 @@ func (v *verifier) setAsides(path string) (err error) {
 			v.problem(BadExport, -1, "%s: %s", AsideFile, err)
 			return nil
 		}
-		v.aside.n++
-		c := ledger.Candidate{Hash: row.Hash, Chain: row.Chain, N: row.N, Key: row.Key, Kind: row.Kind, Bytes: row.Bytes}
-		e, err := c.Entry(v.trust.Origin)
-		if err == nil {
-			// One that was pruned since was there.
-			err = ledger.StoredBody{Bytes: row.Body, Pruned: row.Bodied && len(row.Body) == 0}.Check(e)
-		}
-		if err == nil && !row.Bodied {
-			err = errors.New("its body was not there when it was set aside")
-		}
-		if err == nil && !row.Followed {
-			err = errors.New("the entry before it in its chain was not there when it was set aside")
-		}
-		if err == nil {
-			at := ledger.Place{Chain: e.Chain, N: e.N - 1}
-			v.aside.of[at] = append(v.aside.of[at], &setAside{e: e})
+		if row.More > 0 {
+			a.more += row.More
 			continue
 		}
-		if v.aside.garbage++; v.aside.garbage == 1 {
-			v.aside.first = fmt.Sprintf("%.120q in the chain %.120q: %s", row.Key, row.Chain, err)
+		a.n++
+		e, lacks, err := row.entry(v.trust.Origin)
+		switch {
+		case err != nil:
+			if a.garbage++; a.garbage == 1 {
+				a.first = fmt.Sprintf("%.120q in the chain %.120q: %s", row.Key, row.Chain, err)
+			}
+		case lacks != nil:
+			if a.partial++; a.partial == 1 {
+				a.firstPartial = fmt.Sprintf("%s: %s", asideName(e.Kind, e.Key, ledger.Place{Chain: e.Chain, N: e.N}), lacks)
+			}
+		case a.kept == maxAside:
+			a.n--
+			a.more++
+		default:
+			a.kept++
+			// The entry's texts hold on to its line.
+			at := ledger.Place{Chain: strings.Clone(e.Chain), N: e.N - 1}
+			a.of[at] = append(a.of[at], &setAside{key: strings.Clone(e.Key), kind: ledger.Kind(strings.Clone(string(e.Kind))), prev: e.Prev})
 		}
 	}
-	v.problem(BadExport, -1, "%s has more than %d lines", AsideFile, maxAside)
-	return nil
+}
+
+func asideName(kind ledger.Kind, key string, at ledger.Place) string {
+	return fmt.Sprintf("%s, %q in the chain %s, entry %d there", kind, key, at.Chain, at.N)
 }
 
 // beside notes that the log has an entry, so that what was set aside may follow it.
@@ -220,7 +282,7 @@ func (a *asides) beside(e *ledger.Entry, hash ledger.Hash) {
 		return
 	}
 	for _, x := range a.of[ledger.Place{Chain: e.Chain, N: e.N}] {
-		if x.e.Prev == hash {
+		if x.prev == hash {
 			x.follows = true
 		}
 	}
@@ -230,11 +292,11 @@ func (a *asides) beside(e *ledger.Entry, hash ledger.Hash) {
 func (v *verifier) judgeAsides() {
 	var proper, forks int64
 	var first, fork string
-	for _, all := range v.aside.of {
+	for before, all := range v.aside.of {
 		for _, x := range all {
-			name := fmt.Sprintf("%s, %q in the chain %s, entry %d there", x.e.Kind, x.e.Key, x.e.Chain, x.e.N)
+			name := asideName(x.kind, x.key, ledger.Place{Chain: before.Chain, N: before.N + 1})
 			switch {
-			case x.follows || x.e.N == 0:
+			case x.follows || before.N < 0:
 				if proper++; first == "" || name < first {
 					first = name
 				}
@@ -245,15 +307,21 @@ func (v *verifier) judgeAsides() {
 			}
 		}
 	}
-	v.Aside = v.aside.n
+	v.Aside = v.aside.n + v.aside.more
 	if proper > 0 {
 		v.problem(BadChain, -1, "%s set aside as if they were no entries of this log, and are, first %s", count(proper, "entry was", "entries were"), first)
 	}
 	if forks > 0 {
 		v.warn(BadChain, -1, "%s set aside that are written as entries, and continue no chain of this log, first %s", count(forks, "row was", "rows were"), fork)
 	}
+	if v.aside.partial > 0 {
+		v.warn(BadEntry, -1, "%s set aside that are written as entries of this log, and were not complete, first %s", count(v.aside.partial, "row was", "rows were"), v.aside.firstPartial)
+	}
 	if v.aside.garbage > 0 {
 		v.warn(BadEntry, -1, "%s set aside that are no entries: somebody has written into the database by hand; first %s", count(v.aside.garbage, "row was", "rows were"), v.aside.first)
+	}
+	if v.aside.more > 0 {
+		v.warn(BadEntry, -1, "%s set aside, and %d more than %s lists", count(v.aside.n, "row was", "rows were"), v.aside.more, AsideFile)
 	}
 }
 

@@ -87,7 +87,7 @@ func export(ctx context.Context, log ledger.Log, dir string) (x Exported, err er
 		if err := x.strays(ctx, log, filepath.Join(temporary, LostFile)); err != nil {
 			return err
 		}
-		return x.asides(ctx, log, filepath.Join(temporary, AsideFile))
+		return x.asides(ctx, log, c.Origin, filepath.Join(temporary, AsideFile))
 	})
 	return x, err
 }
