@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -127,4 +128,44 @@ func TestLowSerials(t *testing.T) {
 	aside, err := d.Store.Asides(t.Context(), math.MinInt64, 10)
 	require.NoError(t, err)
 	require.Len(t, aside, 1)
+}
+
+// TestSetAsideSays: whoever may call set_aside cannot make a proper entry look as if it had lacked
+// something.
+func TestSetAsideSays(t *testing.T) {
+	for name, c := range map[string]struct {
+		which func(last, placed int64) []*int64
+		first string
+	}{
+		"with a number that is none": {func(last, _ int64) []*int64 { return []*int64{&last, nil} }, "SELECT"},
+		"with the one before":        {func(last, placed int64) []*int64 { return []*int64{&last, &placed} }, "SELECT"},
+		"after its body was pruned":  {func(last, _ int64) []*int64 { return []*int64{&last} }, "DELETE FROM pending"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, key := intruded(t), ledgertest.Key(t)
+			ctx := t.Context()
+			say := func(k string) {
+				_, err := d.Store.Append(ctx, ledger.Draft{Chain: "snapshots/s", Key: k, Kind: ledger.SnapshotTaken, Data: []byte(`{"server":"s","fingerprint":"","digest":""}`)})
+				require.NoError(t, err)
+			}
+			say("a")
+			rows, err := d.Store.Candidates(ctx, 1)
+			require.NoError(t, err)
+			ledgertest.Drain(t, d.Store, key)
+			say("b")
+			last, err := d.Store.Candidates(ctx, 1)
+			require.NoError(t, err)
+			require.NoError(t, d.Exec(c.first))
+			if c.first != "SELECT" {
+				_, err := d.Store.Prune(ctx, ledger.SnapshotTaken.Class(), time.Now().Add(time.Hour), "age")
+				require.NoError(t, err)
+			}
+			require.NoError(t, d.Exec("SELECT set_aside($1, $2)", c.which(last[0].Serial, rows[0].Serial), []string{"garbage", "garbage"}[:len(c.which(0, 0))]))
+			aside, err := d.Store.Asides(ctx, math.MinInt64, 10)
+			require.NoError(t, err)
+			require.Len(t, aside, 1)
+			require.True(t, aside[0].Bodied, "its body was there")
+			require.True(t, aside[0].Followed, "the one before it was there")
+		})
+	}
 }

@@ -464,7 +464,7 @@ BEGIN
 	WITH g AS (
 		DELETE FROM bodies b WHERE b.class = what AND b.at < earlier AND b.chain NOT IN (SELECT h.chain FROM legal_holds h) RETURNING b.digest, b.chain
 	), early AS (
-		INSERT INTO pruned_early (digest) SELECT g.digest FROM g WHERE g.chain IN (SELECT e.chain FROM pending p JOIN entries e ON e.serial = p.serial)
+		INSERT INTO pruned_early (digest) SELECT g.digest FROM g WHERE g.chain IN (SELECT e.chain FROM entries e WHERE NOT EXISTS (SELECT FROM log_index i WHERE i.serial = e.serial))
 		ON CONFLICT DO NOTHING
 	) SELECT count(*) INTO gone FROM g;
 	IF gone > 0 THEN
@@ -514,7 +514,9 @@ BEGIN
 		SELECT e.serial, e.hash, e.chain, e.n, e.key, e.kind, e.bytes, u.why, floor(extract(epoch FROM clock_timestamp()) * 1000),
 			EXISTS (SELECT FROM bodies b WHERE b.digest = encode(substr(e.bytes, greatest(octet_length(e.bytes) - 72, 1), 71), 'escape'))
 				OR EXISTS (SELECT FROM pruned_early p WHERE p.digest = encode(substr(e.bytes, greatest(octet_length(e.bytes) - 72, 1), 71), 'escape')),
-			e.n = 0 OR EXISTS (SELECT FROM entries b WHERE b.chain = e.chain AND b.n = e.n - 1 AND b.serial <> ALL (which))
+			e.n = 0 OR EXISTS (SELECT FROM entries b WHERE b.chain = e.chain AND b.n = e.n - 1
+				-- One that is set aside at once was none.
+				AND (EXISTS (SELECT FROM log_index i WHERE i.serial = b.serial) OR NOT EXISTS (SELECT FROM unnest(which) AS w (serial) WHERE w.serial = b.serial)))
 		FROM unnest(which, reasons) AS u (serial, why) JOIN entries e ON e.serial = u.serial
 		WHERE NOT EXISTS (SELECT FROM log_index i WHERE i.serial = e.serial);
 	DELETE FROM pending p WHERE p.serial = ANY (which) AND EXISTS (SELECT FROM aside a WHERE a.serial = p.serial);
