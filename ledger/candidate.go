@@ -59,6 +59,22 @@ type Holder struct {
 type StoredBody struct {
 	Bytes  []byte
 	Pruned bool
+	// What it is pruned by: its entry bears that out.
+	Chain string
+	Class Class
+	At    Time
+}
+
+// Belongs says why the body is not one that the entry may name, or is not stored as the body of
+// that entry; or it returns nil.
+func (b StoredBody) Belongs(e *Entry) error {
+	if err := b.Check(e); err != nil {
+		return err
+	}
+	if b.Chain != e.Chain || b.Class != e.Class || b.At.Time().UnixMilli() != e.At.Time().UnixMilli() {
+		return fmt.Errorf("its body is stored as one of class %.40q in the chain %.120q, stated at %s", string(b.Class), b.Chain, b.At)
+	}
+	return nil
 }
 
 // Check says why the body is not one that an entry may name, or returns nil.
@@ -152,7 +168,7 @@ func judge(ctx context.Context, log Log, origin string, candidates []Candidate) 
 		if j.verdict == rejected {
 			continue
 		}
-		if j.why = stored[j.e.Body].Check(j.e); j.why != nil {
+		if j.why = stored[j.e.Body].Belongs(j.e); j.why != nil {
 			j.verdict = rejected
 			continue
 		}

@@ -32,16 +32,26 @@ func (d *Database) insert(t testing.TB, c ledger.Candidate) {
 	}
 }
 
-// body adds a body, and returns its digest.
+// body adds a body as that of the next entry of the chain that is intruded, and returns its digest.
 func (d *Database) body(t testing.TB, raw string) string {
+	chain, err := d.Store.Chain(t.Context(), intruded, 0, 1)
+	require.NoError(t, err)
+	e, err := ledger.DecodeEntry(chain[0].Bytes)
+	require.NoError(t, err)
+	return d.bodyAs(t, raw, e.Chain, e.Class, e.At.Time().UnixMilli())
+}
+
+// bodyAs adds a body, and returns its digest.
+func (d *Database) bodyAs(t testing.TB, raw, chain string, class ledger.Class, at int64) string {
 	digest := ledger.BodyDigest([]byte(raw))
-	require.NoError(t, d.Exec("INSERT INTO bodies (digest, chain, class, at, bytes) VALUES ($1, 'x', 'evidence', 0, $2)", digest, []byte(raw)))
+	require.NoError(t, d.Exec("INSERT INTO bodies (digest, chain, class, at, bytes) VALUES ($1, $2, $3, $4, $5)", digest, chain, string(class), at, []byte(raw)))
 	return digest
 }
 
 const (
 	intruded   = "snapshots/s"
 	properBody = `{"data":{},"salt":"00000000000000000000000000000000"}`
+	otherBody  = `{"data":{},"salt":"00000000000000000000000000000001"}`
 )
 
 // Intruders inserts rows that are no entries. None is signed, writers continue none, and the log
@@ -101,6 +111,19 @@ func Intruders(t *testing.T, fresh func(t testing.TB) *Database) {
 		"without its body": {func(t testing.TB, d *Database) ledger.Candidate {
 			return forge(t, d, func(e *ledger.Entry) { e.Body = ledger.BodyDigest([]byte("nowhere")) })
 		}, "its body was never there"},
+		"with the body of another chain": {func(t testing.TB, d *Database) ledger.Candidate {
+			return forge(t, d, func(e *ledger.Entry) {
+				e.Body = d.bodyAs(t, otherBody, "other", e.Class, e.At.Time().UnixMilli())
+			})
+		}, "its body is stored as one of class"},
+		"with a body that is kept longer": {func(t testing.TB, d *Database) ledger.Candidate {
+			return forge(t, d, func(e *ledger.Entry) {
+				e.Body = d.bodyAs(t, otherBody, e.Chain, ledger.Permanent, e.At.Time().UnixMilli())
+			})
+		}, "its body is stored as one of class"},
+		"with an older body": {func(t testing.TB, d *Database) ledger.Candidate {
+			return forge(t, d, func(e *ledger.Entry) { e.Body = d.bodyAs(t, otherBody, e.Chain, e.Class, 0) })
+		}, "its body is stored as one of class"},
 		"with a body that is none": {func(t testing.TB, d *Database) ledger.Candidate {
 			digest := d.body(t, "{}")
 			return forge(t, d, func(e *ledger.Entry) { e.Body = digest })
@@ -140,6 +163,24 @@ func Intruders(t *testing.T, fresh func(t testing.TB) *Database) {
 			require.Contains(t, warnings[0], "set aside")
 		})
 	}
+
+	// To prune a body that two entries name would be stated once.
+	t.Run("with the body of another", func(t *testing.T) {
+		d := fresh(t)
+		_, err := d.Store.Append(t.Context(), ledger.Draft{Chain: intruded, Key: "first", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"server":"s"}`)})
+		require.NoError(t, err)
+		chain, err := d.Store.Chain(t.Context(), intruded, 0, 1)
+		require.NoError(t, err)
+		c := forge(t, d, func(e *ledger.Entry) {
+			first, err := ledger.DecodeEntry(chain[0].Bytes)
+			require.NoError(t, err)
+			e.Body = first.Body
+		})
+		insert := "INTO entries (hash, chain, n, key, kind, bytes) VALUES ($1, $2, $3, $4, $5, $6)"
+		for _, start := range []string{"INSERT ", "INSERT OR REPLACE "} { // the second, where the database knows it
+			require.Error(t, d.Exec(start+insert, c.Hash[:], c.Chain, c.N, c.Key, string(c.Kind), c.Bytes))
+		}
+	})
 
 	// A writer looks at all that others have added behind the last entry with a place.
 	t.Run("behind another", func(t *testing.T) {

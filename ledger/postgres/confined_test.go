@@ -122,7 +122,8 @@ func TestPruningIsStated(t *testing.T) {
 	e.Body = ledger.BodyDigest(raw)
 	entry, err := e.Encode()
 	require.NoError(t, err)
-	const state = `INSERT INTO bodies (digest, chain, class, at, bytes) VALUES ($6, $1, 'permanent', 0, $7::bytea);
+	const state = `INSERT INTO bodies (digest, chain, class, at, bytes) SELECT $6, $1, e.class, floor(extract(epoch FROM e.at) * 1000), $7::bytea
+			FROM json_to_record(convert_from($5::bytea, 'UTF8')::json) AS e (class TEXT, at TIMESTAMPTZ);
 		INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES (sha256('\x00'::bytea || $5::bytea), $1, $2, $3, $4, $5::bytea)`
 	args := []any{e.Chain, e.N, e.Key, string(e.Kind), entry, e.Body, raw}
 	require.ErrorContains(t, do(state, args...), "nothing of the ledger was pruned")

@@ -81,7 +81,7 @@ func dialect() sqlstore.Dialect {
 		},
 		Erased: erased,
 		Prune: func(ctx context.Context, t *sql.Tx, class string, before int64) (int, error) {
-			if _, err := t.ExecContext(ctx, `INSERT INTO pruned_early (digest) SELECT digest FROM bodies WHERE class = ? AND at < ? AND chain NOT IN (SELECT chain FROM legal_holds)
+			if _, err := t.ExecContext(ctx, `INSERT INTO pruned_early (digest, chain, class, at) SELECT digest, chain, class, at FROM bodies WHERE class = ? AND at < ? AND chain NOT IN (SELECT chain FROM legal_holds)
 				AND chain IN (SELECT chain FROM entries WHERE serial > coalesce((SELECT max(serial) FROM log_index), 0)) ON CONFLICT DO NOTHING`, class, before); err != nil {
 				return 0, err
 			}
@@ -162,12 +162,18 @@ func write(ctx context.Context, t *sql.Tx, chain string, at int64, rows []sqlsto
 	return nil
 }
 
+// named is the condition that a body b is stored as that of an entry e.
+const named = `b.chain = CAST(e.bytes AS TEXT) ->> 'chain' AND b.class = CAST(e.bytes AS TEXT) ->> 'class'
+	AND b.at = CAST(round(unixepoch(CAST(e.bytes AS TEXT) ->> 'at', 'subsec') * 1000) AS INTEGER)`
+
 // setAside moves rows that have no place.
 func setAside(ctx context.Context, t *sql.Tx, rows []ledger.Aside) error {
 	for i := range rows {
 		_, err := t.ExecContext(ctx, `INSERT INTO aside (serial, hash, chain, n, key, kind, bytes, why, at, bodied, followed)
 			SELECT serial, hash, chain, n, key, kind, bytes, ?, `+clock+`,
-				EXISTS (SELECT 1 FROM bodies b WHERE b.digest = CAST(substr(e.bytes, -73, 71) AS TEXT)) OR EXISTS (SELECT 1 FROM pruned_early p WHERE p.digest = CAST(substr(e.bytes, -73, 71) AS TEXT)),
+				json_valid(CAST(e.bytes AS TEXT)) AND (
+					EXISTS (SELECT 1 FROM bodies b WHERE b.digest = CAST(e.bytes AS TEXT) ->> 'body' AND `+named+`)
+					OR EXISTS (SELECT 1 FROM pruned_early b WHERE b.digest = CAST(e.bytes AS TEXT) ->> 'body' AND `+named+`)),
 				n = 0 OR EXISTS (SELECT 1 FROM entries b WHERE b.chain = e.chain AND b.n = e.n - 1)
 			FROM entries e WHERE serial = ? AND NOT EXISTS (SELECT 1 FROM log_index i WHERE i.serial = e.serial)`, rows[i].Why, rows[i].Serial)
 		if err != nil {

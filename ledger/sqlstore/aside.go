@@ -57,14 +57,15 @@ type namedBody struct {
 }
 
 func scanStored(rows *sql.Rows) (b namedBody, err error) {
-	var pruned sql.NullString
-	err = rows.Scan(&b.digest, &b.Bytes, &pruned)
-	b.Pruned = pruned.Valid
+	var pruned, chain, class sql.NullString
+	var at sql.NullInt64
+	err = rows.Scan(&b.digest, &b.Bytes, &pruned, &chain, &class, &at)
+	b.Pruned, b.Chain, b.Class, b.At = pruned.Valid, chain.String, ledger.Class(class.String), instant(at.Int64)
 	return b, err
 }
 
 func (s *Store) selectStored() string {
-	return "SELECT u.value, b.bytes, p.digest FROM " + s.d.Each + " LEFT JOIN bodies b ON b.digest = u.value LEFT JOIN pruned_early p ON p.digest = u.value"
+	return "SELECT u.value, b.bytes, p.digest, coalesce(p.chain, b.chain), coalesce(p.class, b.class), coalesce(p.at, b.at) FROM " + s.d.Each + " LEFT JOIN bodies b ON b.digest = u.value LEFT JOIN pruned_early p ON p.digest = u.value"
 }
 
 // StoredBodies implements [ledger.Log].
@@ -232,7 +233,7 @@ func (t *tx) back(ctx context.Context, chain string, n *int64, hash *ledger.Hash
 	}
 	by := byDigest(bodies)
 	for i, e := range entries {
-		if err := by[e.Body].Check(e); err != nil {
+		if err := by[e.Body].Belongs(e); err != nil {
 			return false, improper(found[i], err)
 		}
 	}

@@ -14,6 +14,8 @@ CREATE TABLE entries (
 	UNIQUE (chain, n),
 	UNIQUE (chain, key)
 );
+-- No two entries name one body, which each entry does at its end: to prune it is stated once.
+CREATE UNIQUE INDEX entries_body ON entries (substr(bytes, octet_length(bytes) - 72, 71)) WHERE octet_length(bytes) > 73;
 -- Rows of entries that are none. Only set_aside moves them here, and nobody takes them away.
 CREATE TABLE aside (
 	serial BIGINT PRIMARY KEY,
@@ -25,8 +27,8 @@ CREATE TABLE aside (
 	bytes  BYTEA NOT NULL,
 	why    TEXT NOT NULL,
 	at     BIGINT NOT NULL,
-	-- Whether there was the body that the bytes name at their end, if any, and the entry before in
-	-- the chain: who adds them later cannot make it look as if an entry had been set aside.
+	-- Whether there was the body that the bytes name, if any, and the entry before in the
+	-- chain: who adds them later cannot make it look as if an entry had been set aside.
 	bodied   BOOLEAN NOT NULL,
 	followed BOOLEAN NOT NULL
 );
@@ -78,7 +80,10 @@ CREATE INDEX bodies_age ON bodies (class, at);
 CREATE INDEX bodies_subject ON bodies (subject_key) WHERE subject_key IS NOT NULL;
 -- Bodies that were pruned before their entries had a place.
 CREATE TABLE pruned_early (
-	digest TEXT PRIMARY KEY
+	digest TEXT PRIMARY KEY,
+	chain  TEXT NOT NULL,
+	class  TEXT NOT NULL,
+	at     BIGINT NOT NULL
 );
 -- Each is wrapped with a key that lies outside the database: see package keyring.
 CREATE TABLE subject_keys (
@@ -462,9 +467,9 @@ CREATE FUNCTION prune_bodies(what TEXT, earlier BIGINT) RETURNS BIGINT LANGUAGE 
 DECLARE gone BIGINT;
 BEGIN
 	WITH g AS (
-		DELETE FROM bodies b WHERE b.class = what AND b.at < earlier AND b.chain NOT IN (SELECT h.chain FROM legal_holds h) RETURNING b.digest, b.chain
+		DELETE FROM bodies b WHERE b.class = what AND b.at < earlier AND b.chain NOT IN (SELECT h.chain FROM legal_holds h) RETURNING b.digest, b.chain, b.class, b.at
 	), early AS (
-		INSERT INTO pruned_early (digest) SELECT g.digest FROM g WHERE g.chain IN (SELECT e.chain FROM entries e WHERE NOT EXISTS (SELECT FROM log_index i WHERE i.serial = e.serial))
+		INSERT INTO pruned_early (digest, chain, class, at) SELECT g.digest, g.chain, g.class, g.at FROM g WHERE g.chain IN (SELECT e.chain FROM entries e WHERE NOT EXISTS (SELECT FROM log_index i WHERE i.serial = e.serial))
 		ON CONFLICT DO NOTHING
 	) SELECT count(*) INTO gone FROM g;
 	IF gone > 0 THEN
@@ -505,6 +510,20 @@ END $$;
 CREATE CONSTRAINT TRIGGER pruned AFTER INSERT ON entries DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.kind = 'body.pruned')
 	EXECUTE FUNCTION stated_pruning();
 
+-- Whether there is the body that an entry names, stored as that entry's. What is no entry names none.
+-- +goose StatementBegin
+CREATE FUNCTION entry_bodied(its_bytes BYTEA) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
+DECLARE said RECORD;
+BEGIN
+	SELECT e.body, e.chain, e.class, floor(extract(epoch FROM e.at) * 1000) AS at INTO said
+		FROM json_to_record(convert_from(its_bytes, 'UTF8')::json) AS e (body TEXT, chain TEXT, class TEXT, at TIMESTAMPTZ);
+	RETURN EXISTS (SELECT FROM bodies b WHERE b.digest = said.body AND (b.chain, b.class, b.at) = (said.chain, said.class, said.at))
+		OR EXISTS (SELECT FROM pruned_early p WHERE p.digest = said.body AND (p.chain, p.class, p.at) = (said.chain, said.class, said.at));
+EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+	RETURN false;
+END $$;
+-- +goose StatementEnd
+REVOKE EXECUTE ON FUNCTION entry_bodied FROM PUBLIC;
 -- What the sequencer takes for no entry gives way. A row that has its place stays.
 -- +goose StatementBegin
 CREATE FUNCTION set_aside(which BIGINT[], reasons TEXT[]) RETURNS BIGINT LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -512,8 +531,7 @@ DECLARE gone BIGINT;
 BEGIN
 	INSERT INTO aside (serial, hash, chain, n, key, kind, bytes, why, at, bodied, followed)
 		SELECT e.serial, e.hash, e.chain, e.n, e.key, e.kind, e.bytes, u.why, floor(extract(epoch FROM clock_timestamp()) * 1000),
-			EXISTS (SELECT FROM bodies b WHERE b.digest = encode(substr(e.bytes, greatest(octet_length(e.bytes) - 72, 1), 71), 'escape'))
-				OR EXISTS (SELECT FROM pruned_early p WHERE p.digest = encode(substr(e.bytes, greatest(octet_length(e.bytes) - 72, 1), 71), 'escape')),
+			entry_bodied(e.bytes),
 			e.n = 0 OR EXISTS (SELECT FROM entries b WHERE b.chain = e.chain AND b.n = e.n - 1
 				-- One that is set aside at once was none.
 				AND (EXISTS (SELECT FROM log_index i WHERE i.serial = b.serial) OR NOT EXISTS (SELECT FROM unnest(which) AS w (serial) WHERE w.serial = b.serial)))
@@ -641,7 +659,7 @@ REVOKE EXECUTE ON FUNCTION move_hold FROM PUBLIC;
 DO $$
 DECLARE f TEXT;
 BEGIN
-	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_tile()', 'keep_entry()', 'fit_checkpoint()', 'fit_cosignature()', 'fit_places()', 'set_aside(BIGINT[], TEXT[])',
+	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_tile()', 'keep_entry()', 'fit_checkpoint()', 'fit_cosignature()', 'fit_places()', 'entry_bodied(BYTEA)', 'set_aside(BIGINT[], TEXT[])',
 			'prune_bodies(TEXT, BIGINT)', 'drop_packets()', 'pruning_stated()', 'stated_pruning()',
 			'entry_follows(BYTEA, TEXT, BIGINT, TEXT, TEXT, BYTEA)', 'move_hold(TEXT, TEXT, BOOLEAN, BIGINT)'] LOOP
 		EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', f, current_schema());

@@ -14,6 +14,8 @@ CREATE TABLE entries (
 	UNIQUE (chain, n),
 	UNIQUE (chain, key)
 ) STRICT;
+-- No two entries name one body, which each entry does at its end: to prune it is stated once.
+CREATE UNIQUE INDEX entries_body ON entries (substr(bytes, -73, 71));
 -- Rows of entries that are none. Nobody takes them away.
 CREATE TABLE aside (
 	serial INTEGER PRIMARY KEY,
@@ -25,8 +27,8 @@ CREATE TABLE aside (
 	bytes  BLOB NOT NULL,
 	why    TEXT NOT NULL,
 	at     INTEGER NOT NULL,
-	-- Whether there was the body that the bytes name at their end, if any, and the entry before in
-	-- the chain: who adds them later cannot make it look as if an entry had been set aside.
+	-- Whether there was the body that the bytes name, if any, and the entry before in the
+	-- chain: who adds them later cannot make it look as if an entry had been set aside.
 	bodied   INTEGER NOT NULL,
 	followed INTEGER NOT NULL
 ) STRICT;
@@ -73,7 +75,10 @@ CREATE INDEX bodies_age ON bodies (class, at);
 CREATE INDEX bodies_subject ON bodies (subject_key) WHERE subject_key IS NOT NULL;
 -- Bodies that were pruned before their entries had a place.
 CREATE TABLE pruned_early (
-	digest TEXT PRIMARY KEY
+	digest TEXT PRIMARY KEY,
+	chain  TEXT NOT NULL,
+	class  TEXT NOT NULL,
+	at     INTEGER NOT NULL
 ) STRICT;
 -- Each is wrapped with a key that lies outside the database: see package keyring.
 CREATE TABLE subject_keys (
@@ -427,6 +432,10 @@ BEGIN SELECT RAISE(ABORT, 'a body of the ledger is kept'); END;
 -- +goose StatementBegin
 CREATE TRIGGER entries_replace BEFORE INSERT ON entries WHEN EXISTS (SELECT 1 FROM entries WHERE serial = NEW.serial OR hash = NEW.hash OR (chain = NEW.chain AND n = NEW.n) OR (chain = NEW.chain AND key = NEW.key))
 BEGIN SELECT RAISE(ABORT, 'table entries of the ledger has that row'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER entries_replace_body BEFORE INSERT ON entries WHEN EXISTS (SELECT 1 FROM entries WHERE substr(bytes, -73, 71) = substr(NEW.bytes, -73, 71))
+BEGIN SELECT RAISE(ABORT, 'table entries of the ledger has an entry with that body'); END;
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE TRIGGER log_batches_replace BEFORE INSERT ON log_batches WHEN EXISTS (SELECT 1 FROM log_batches WHERE n = NEW.n)
