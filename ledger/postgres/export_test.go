@@ -19,5 +19,15 @@ func Connector(o Options) (driver.Connector, error) {
 	return stdlib.GetConnector(*config), nil
 }
 
+// Traced returns a database whose statements are traced.
+func Traced(o Options, tracer pgx.QueryTracer) (*sql.DB, error) {
+	config, err := pgx.ParseConfig(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	config.Tracer = tracer
+	return stdlib.OpenDB(*config), nil
+}
+
 // On returns the store on a database that is open.
 func On(db *sql.DB, origin string) *sqlstore.Store { return sqlstore.New(db, dialect, origin, nil) }

@@ -2,12 +2,14 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/ledger"
@@ -168,4 +170,46 @@ func TestSetAsideSays(t *testing.T) {
 			require.True(t, aside[0].Followed, "the one before it was there")
 		})
 	}
+}
+
+// counter counts the statements that have a text.
+type counter struct {
+	text string
+	n    int
+}
+
+// TraceQueryStart implements [pgx.QueryTracer].
+func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(q.SQL, c.text) {
+		c.n++
+	}
+	return ctx
+}
+
+// TraceQueryEnd implements [pgx.QueryTracer].
+func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TestTwoWritersOfOneChain: while nobody gives entries their places, each of two writers looks only
+// at what the other has added.
+func TestTwoWritersOfOneChain(t *testing.T) {
+	o, other := database(t)
+	looks := &counter{text: "FROM entries e WHERE e.chain = $1 AND e.n <= $2"}
+	db, err := postgres.Traced(o, looks)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	one := postgres.On(db, o.Origin)
+	say := func(s ledger.Log, k string, many int) {
+		all := make([]ledger.Draft, many)
+		for i := range all {
+			all[i] = ledger.Draft{Chain: "snapshots/s", Key: fmt.Sprint(k, i), Kind: ledger.SnapshotTaken, Data: []byte(`{"server":"s","fingerprint":"","digest":""}`)}
+		}
+		_, err := s.Append(t.Context(), all...)
+		require.NoError(t, err)
+	}
+	say(other, "a", 2000) // more than one look shows
+	say(one, "b", 1)
+	looks.n = 0
+	say(other, "c", 1)
+	say(one, "d", 1)
+	require.Equal(t, 2, looks.n)
 }

@@ -150,7 +150,7 @@ func (t *tips) keep(chain string, n int64, hash ledger.Hash) {
 var tails = []int{1, 64, 1024}
 
 // proper returns an error unless the end of a locked chain is one that the log can take:
-// entries back to one that has its place in the log. What is none was not written by a store,
+// entries back to one that has its place in the log, or was found proper before. What is none was not written by a store,
 // and whoever continued it would lose what they have stated.
 func (t *tx) proper(ctx context.Context, chain string, n int64, hash ledger.Hash) error {
 	head := tip{n, hash}
@@ -171,7 +171,8 @@ func (t *tx) proper(ctx context.Context, chain string, n int64, hash ledger.Hash
 }
 
 // back looks at up to limit entries of a chain, from the one that has this place and hash on
-// back, and moves both. done reports that the rest of the chain is in the log.
+// back, and moves both. done reports that the rest of the chain is in the log, or was found
+// proper.
 func (t *tx) back(ctx context.Context, chain string, n *int64, hash *ledger.Hash, limit int) (done bool, err error) {
 	rows, err := t.rows(ctx, "SELECT "+Columns+", (SELECT i.place FROM log_index i WHERE i.serial = e.serial) FROM entries e WHERE e.chain = $1 AND e.n <= $2 ORDER BY e.n DESC LIMIT $3",
 		chain, *n, limit)
@@ -202,7 +203,7 @@ func (t *tx) back(ctx context.Context, chain string, n *int64, hash *ledger.Hash
 		if r.N != *n || r.Hash != *hash {
 			return false, improper(r, errors.New("the one behind it does not follow it"))
 		}
-		if r.placed {
+		if r.placed || t.tips.has(chain, r.N, r.Hash) {
 			done = true
 			break
 		}
