@@ -57,8 +57,9 @@ type Asker struct {
 // checkTime bounds a check, and checkPause is the least time between two.
 const checkTime, checkPause = 5 * time.Second, time.Minute
 
-// Check asks each witness once, whatever it has cosigned, and returns [ErrContradicted] if one
-// has cosigned another log. Those that do not answer in a few seconds do not count. It is called
+// Check asks each witness once, whatever it has cosigned, and returns [ErrContradicted] if the
+// cosignature of one shows that it has cosigned another log. Those that merely say so, and those
+// that do not answer in a few seconds, do not count. It is called
 // by one goroutine at a time, and asks once a minute at most.
 func (a *Asker) Check(ctx context.Context) error {
 	if time.Since(a.checked) < checkPause {
@@ -202,9 +203,12 @@ func (a *asking) turn(ctx context.Context, anyway bool) (again bool) {
 		// Once, and not at every try.
 		if text := sort(err); text != a.failed {
 			a.failed = text
-			if errors.Is(err, ErrContradicted) && a.Contradicted != nil {
+			switch {
+			case errors.Is(err, ErrContradicted) && a.Contradicted != nil:
 				a.logger.ErrorContext(ctx, "the witness contradicts the log, which signs nothing more", "error", err)
-			} else {
+			case errors.Is(err, errClaimed):
+				a.logger.ErrorContext(ctx, "the witness does not cosign; the log goes on without it", "error", err)
+			default:
 				a.logger.WarnContext(ctx, "the witness does not cosign; the log goes on without it", "error", err)
 			}
 		}
@@ -279,7 +283,10 @@ func (a *asking) caughtUp(ctx context.Context, e *ahead) error {
 	if q.Size >= e.known {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrContradicted, &ahead{e.known, q.Size})
+	if !e.shown {
+		return fmt.Errorf("%w: %w", errClaimed, &ahead{known: e.known, size: q.Size})
+	}
+	return fmt.Errorf("%w: %w", ErrContradicted, &ahead{known: e.known, size: q.Size, shown: true})
 }
 
 // holds returns an error unless the log of the question begins with what was cosigned.

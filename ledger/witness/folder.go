@@ -44,7 +44,7 @@ func (f *folder) ask(_ context.Context, q question) ([]byte, error) {
 		old = c.Size
 	}
 	if old > q.Size {
-		return nil, &ahead{old, q.Size}
+		return nil, &ahead{known: old, size: q.Size, shown: true}
 	}
 	if reply == nil || old != q.Size {
 		request, err := q.request(old)

@@ -24,14 +24,15 @@ type question struct {
 
 func (q question) request(old int64) (Request, error) {
 	if old > q.Size {
-		return Request{}, &ahead{old, q.Size}
+		return Request{}, &ahead{known: old, size: q.Size}
 	}
 	proof, err := q.prove(old)
 	return Request{old, proof, q.raw}, err
 }
 
 // ErrContradicted reports that a witness has cosigned what is not this log: a longer one, as
-// after the database was restored from an older copy, or one of another history.
+// after the database was restored from an older copy, or one of another history. Its cosignature
+// shows that.
 var ErrContradicted error = contradicted{}
 
 type contradicted struct{}
@@ -41,8 +42,16 @@ func (contradicted) Error() string { return "a witness has cosigned another log"
 // Unwrap returns [ledger.ErrProof].
 func (contradicted) Unwrap() error { return ledger.ErrProof }
 
+// errClaimed reports that a witness says so, and shows no cosignature: whoever answers in its
+// stead can say it too.
+var errClaimed = errors.New("the witness says that it has cosigned another log, and does not show it")
+
 // ahead reports that a witness has cosigned more entries than the log had when it was read.
-type ahead struct{ known, size int64 }
+type ahead struct {
+	known, size int64
+	// shown: there is a cosignature that verifies.
+	shown bool
+}
 
 func (e *ahead) Error() string {
 	return fmt.Sprintf("it has cosigned a log of %d entries, and this one has %d", e.known, e.size)
@@ -96,14 +105,14 @@ func (r *remote) ask(ctx context.Context, q question) ([]byte, error) {
 			return append(bytes.Clone(q.raw), body...), nil
 		case code == http.StatusUnprocessableEntity && r.known > 0 && r.known < q.Size:
 			r.known = 0
-			return nil, fmt.Errorf("%w: %w", ErrContradicted, refusal(code))
+			return nil, fmt.Errorf("%w: %w", errClaimed, refusal(code))
 		case code != http.StatusConflict:
 			return nil, refusal(code)
 		}
 		known, err := size(strings.TrimSuffix(string(body), "\n"))
 		if err == nil && known == r.known && known == q.Size {
 			r.known = 0
-			return nil, fmt.Errorf("%w: of as many entries (409)", ErrContradicted)
+			return nil, fmt.Errorf("%w: of as many entries (409)", errClaimed)
 		}
 		if err != nil || known == r.known {
 			return nil, errors.New("it answers with a conflict, and not with the size that it knows: it may have cosigned another log")
