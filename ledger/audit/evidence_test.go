@@ -2,7 +2,9 @@ package audit_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,4 +84,39 @@ func TestEvidenceIsExported(t *testing.T) {
 	r = w.verify(t, nil)
 	require.True(t, r.OK, "%v", r.Problems)
 	require.Zero(t, r.Packets)
+}
+
+// packets is a log whose packets cannot be read.
+type packets struct {
+	ledger.Log
+	err error
+}
+
+func (l packets) Packet(context.Context, string) (ledger.Packet, error) {
+	return ledger.Packet{}, l.err
+}
+
+// TestUnreadableEvidence: somebody who puts garbage into the table of packets does not keep
+// anybody from exporting the log, and a verifier tells of it.
+func TestUnreadableEvidence(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		err   error
+		fails bool
+	}{
+		{errors.New("the stored bytes have another digest"), false}, {ledger.ErrSealed, false}, {ledger.ErrNotFound, false},
+		{ledger.ErrUnavailable, true}, {ledger.ErrDenied, true},
+	} {
+		w.dir = filepath.Join(t.TempDir(), "export")
+		_, err := audit.Export(t.Context(), packets{w.store, c.err}, w.dir)
+		if c.fails {
+			require.ErrorIs(t, err, c.err)
+			continue
+		}
+		require.NoError(t, err, "%v", c.err)
+		r := w.verify(t, nil)
+		require.False(t, r.OK)
+		require.Contains(t, r.Problems[0].Message, "the evidence packet sha256:")
+		require.Contains(t, r.Problems[0].Message, "is not there, and its body is")
+	}
 }

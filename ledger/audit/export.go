@@ -262,16 +262,19 @@ func stored(ctx context.Context, log ledger.Log, e *ledger.Entry) (raw, packet [
 		return raw, nil, err
 	}
 	p, err := log.Packet(ctx, digest)
-	if errors.Is(err, ledger.ErrNotFound) {
-		// They are removed together: the body may be gone by now too.
+	if err == nil {
+		packet, err = p.Encode()
+	}
+	switch {
+	case ctx.Err() != nil || errors.Is(err, ledger.ErrUnavailable) || errors.Is(err, ledger.ErrDenied):
+		return nil, nil, err
+	case err != nil:
+		// What cannot be read is missing. They are removed together: the body may be gone by now
+		// too.
 		raw, err = log.Stored(ctx, e.Body)
 		return raw, nil, err
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	packet, err = p.Encode()
-	return raw, packet, err
+	return raw, packet, nil
 }
 
 // pending writes the entries that the checkpoint does not have: those without a
