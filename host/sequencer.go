@@ -58,7 +58,8 @@ func newSequencer(s *store.Opened, o Options) *sequencer {
 		q.Begin = q.asker.Check
 	}
 	if o.Client.MetricsHandler != nil {
-		q.measured = &logAge{log: s.Ledger, head: o.Client.MetricsHandler.Gauge(metrics.HeadAge), waiting: o.Client.MetricsHandler.Gauge(metrics.Waiting)}
+		keys := append([]string{s.Key.Public()}, o.FormerKeys...)
+		q.measured = &logAge{log: ledger.Verified(s.Ledger, s.Key.Name(), keys, nil), head: o.Client.MetricsHandler.Gauge(metrics.HeadAge), waiting: o.Client.MetricsHandler.Gauge(metrics.Waiting)}
 	}
 	return q
 }

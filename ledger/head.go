@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 )
@@ -177,26 +176,89 @@ func (v *verified) cosigned(ctx context.Context, raw []byte, key int, size int64
 	return out, nil
 }
 
+// Heads implements [Log]: those that one of the keys has signed.
+func (v *verified) Heads(ctx context.Context, after Head, limit int) (out []Head, err error) {
+	for len(out) < limit {
+		page, err := v.Log.Heads(ctx, after, headsPerPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range page {
+			if _, key, _ := h.signedBy(v.origin, v.keys); key >= 0 && len(out) < limit {
+				out = append(out, h)
+			}
+			after = h
+		}
+		if len(page) < headsPerPage {
+			break
+		}
+	}
+	return out, nil
+}
+
 // Cosigned implements [Log].
 func (v *verified) Cosigned(ctx context.Context, limit int) ([][]byte, error) {
 	all, err := v.Log.Cosigned(ctx, limit)
 	if err != nil {
 		return nil, err
 	}
-	out := all[:0]
-	for _, raw := range all {
+	return v.allCosigned(ctx, all)
+}
+
+// CosignedEvenly implements [Log].
+func (v *verified) CosignedEvenly(ctx context.Context, limit int) ([][]byte, error) {
+	all, err := v.Log.CosignedEvenly(ctx, limit)
+	if err != nil {
+		return nil, err
+	}
+	return v.allCosigned(ctx, all)
+}
+
+// allCosigned returns the checkpoints of the sizes of some rows: of each, the last that one of the
+// keys has signed. Whoever may add rows to the database hides none.
+func (v *verified) allCosigned(ctx context.Context, rows [][]byte) (out [][]byte, err error) {
+	last := int64(-1)
+	for _, raw := range rows {
 		c, err := ParseCheckpoint(raw)
+		if err != nil || c.Size == last {
+			continue
+		}
+		last = c.Size
+		h, key, err := v.of(ctx, c.Size)
 		if err != nil {
-			continue
-		}
-		_, key, err := Head{Size: c.Size, Raw: raw}.signedBy(v.origin, v.keys)
-		if key < 0 || errors.Is(err, ErrCheckpoint) {
-			continue
-		}
-		if raw, err = v.cosigned(ctx, raw, key, c.Size); err != nil {
 			return nil, err
 		}
-		out = append(out, raw)
+		if key < 0 {
+			continue
+		}
+		signed, err := v.cosigned(ctx, h.Raw, key, c.Size)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, signed)
 	}
 	return out, nil
+}
+
+// of returns the last row of a size that one of the keys has signed, and the number of the key, or
+// -1.
+func (v *verified) of(ctx context.Context, size int64) (Head, int, error) {
+	for after := (Head{Size: size, N: math.MaxInt64}); ; {
+		page, err := v.Log.Heads(ctx, after, headsPerPage)
+		if err != nil {
+			return Head{}, -1, err
+		}
+		for _, h := range page {
+			if h.Size != size {
+				return Head{}, -1, nil
+			}
+			if _, key, _ := h.signedBy(v.origin, v.keys); key >= 0 {
+				return h, key, nil
+			}
+			after = h
+		}
+		if len(page) < headsPerPage {
+			return Head{}, -1, nil
+		}
+	}
 }

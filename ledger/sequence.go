@@ -107,10 +107,15 @@ func (s *Sequencer) lead(ctx context.Context, idle time.Duration) error {
 		defer beside.Wait()
 		defer end()
 	}
-	for ctx.Err() == nil {
-		if err := s.recover(ctx); err != nil {
-			return err
+	ctx, end := context.WithCancel(ctx)
+	var looking chan look
+	defer func() {
+		end()
+		if looking != nil {
+			<-looking
 		}
+	}()
+	for ctx.Err() == nil {
 		n, err := within(ctx, s, s.Integrate)
 		if errors.Is(err, ErrConflict) && s.Failed != nil {
 			s.Failed(err) // another leads, or what is to be placed has its place
@@ -118,6 +123,7 @@ func (s *Sequencer) lead(ctx context.Context, idle time.Duration) error {
 		if err != nil {
 			return err
 		}
+		looking = s.recover(ctx, looking)
 		switch {
 		case n == 0:
 			s.pause(ctx, idle)
@@ -169,8 +175,35 @@ const lookPause = time.Minute
 // transaction may commit rows whose serials others have passed.
 const lookEvery = 10
 
-// recover looks for lost entries, if it is time.
-func (s *Sequencer) recover(ctx context.Context) error {
+// look is what a look for lost entries has found.
+type look struct {
+	n    int
+	upTo int64
+	err  error
+}
+
+// recover looks for lost entries, if it is time, beside the batches: one that fails, or takes
+// long, delays none. It takes the look that goes on, or nil, and returns the one that goes on then.
+func (s *Sequencer) recover(ctx context.Context, looking chan look) chan look {
+	if looking != nil {
+		select {
+		case found := <-looking:
+			s.looks, s.look = s.looks+1, time.Now().Add(lookPause)
+			switch {
+			case found.err != nil:
+				if s.Failed != nil {
+					s.Failed(fmt.Errorf("look for lost entries: %w", found.err))
+				}
+			default:
+				s.looked = found.upTo
+			}
+			if found.n > 0 && s.Found != nil {
+				s.Found(fmt.Errorf("%d entries had no place in the log, and did not wait for one: somebody has removed them from those that wait", found.n))
+			}
+		default:
+			return looking
+		}
+	}
 	if time.Now().Before(s.look) {
 		return nil
 	}
@@ -178,18 +211,16 @@ func (s *Sequencer) recover(ctx context.Context) error {
 	if s.looks%lookEvery == 0 {
 		after = math.MinInt64
 	}
-	n, err := within(ctx, s, func(ctx context.Context) (n int, err error) {
-		n, s.looked, err = s.Store.Recover(ctx, after)
-		return n, err
-	})
-	if err != nil {
-		return err
-	}
-	s.looks, s.look = s.looks+1, time.Now().Add(lookPause)
-	if n > 0 && s.Found != nil {
-		s.Found(fmt.Errorf("%d entries had no place in the log, and did not wait for one: somebody has removed them from those that wait", n))
-	}
-	return nil
+	looking = make(chan look, 1)
+	go func() {
+		found, err := within(ctx, s, func(ctx context.Context) (found look, err error) {
+			found.n, found.upTo, err = s.Store.Recover(ctx, after)
+			return found, err
+		})
+		found.err = err
+		looking <- found
+	}()
+	return looking
 }
 
 // last returns the checkpoint from which the sequencer continues, and reports whether a

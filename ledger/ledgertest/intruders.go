@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -274,6 +275,28 @@ func Replayed(t *testing.T, fresh func(t testing.TB) *Database) {
 		require.Equal(t, 1, n)
 	}
 	require.Len(t, found, 1, "it is told once")
+
+	// Nobody hides a checkpoint that was cosigned behind rows of its size.
+	log := ledger.Verified(d.Store, Origin, []string{key.Public()}, nil)
+	heads, err := log.Heads(ctx, ledger.Top, 1)
+	require.NoError(t, err)
+	require.Len(t, heads, 1)
+	last := heads[0]
+	require.NoError(t, d.Exec("INSERT INTO log_cosignatures (size, checkpoint) VALUES ($1, $2)", last.Size, last.Raw))
+	for i := range int64(120) {
+		for j, raw := range [][]byte{bytes.Replace(old, []byte("\n1\n"), fmt.Appendf(nil, "\n%d\n", last.Size), 1), fmt.Appendf(nil, "x\n%d\nx", last.Size)} {
+			require.NoError(t, add(last.N+1+2*i+int64(j), last.Size, last.Size, raw))
+		}
+	}
+	heads, err = log.Heads(ctx, ledger.Top, 1)
+	require.NoError(t, err)
+	require.Equal(t, []ledger.Head{last}, heads)
+	for _, list := range []func(context.Context, int) ([][]byte, error){log.Cosigned, log.CosignedEvenly} {
+		all, err := list(ctx, 10)
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		require.Equal(t, string(last.Raw), string(all[0]))
+	}
 	ok, problems, _ := d.Audit(t, key)
 	require.True(t, ok, "%v", problems)
 }

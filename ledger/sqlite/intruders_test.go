@@ -1,10 +1,13 @@
 package sqlite_test
 
 import (
+	"context"
 	"database/sql"
+	"errors"
 	"path/filepath"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -74,4 +77,44 @@ func TestHiddenEntries(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, lost, 1)
 	require.Equal(t, "c", lost[0].Key)
+}
+
+// stuck is a log in which looks for lost entries fail, or do not end.
+type stuck struct {
+	ledger.Log
+	err error
+}
+
+func (s stuck) Recover(ctx context.Context, _ int64) (int, int64, error) {
+	if s.err == nil {
+		<-ctx.Done()
+		return 0, 0, ctx.Err()
+	}
+	return 0, 0, s.err
+}
+
+// TestRecoveryFails: entries get their places though nobody can look for lost ones.
+func TestRecoveryFails(t *testing.T) {
+	for name, err := range map[string]error{"at once": errors.New("broken"), "slowly": nil} {
+		t.Run(name, func(t *testing.T) {
+			d, key := intruded(t), ledgertest.Key(t)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			failed, placed := make(chan error, 9), make(chan []byte, 9)
+			q := &ledger.Sequencer{Store: stuck{d.Store, err}, Key: key, Idle: time.Millisecond, Failed: func(err error) { failed <- err }, Integrated: func(b []byte) { placed <- b }}
+			done := make(chan error, 1)
+			go func() { done <- q.Run(ctx) }()
+			for _, k := range []string{"a", "b"} {
+				<-placed // before, that of nothing
+				_, err := d.Store.Append(ctx, ledger.Draft{Chain: "snapshots/s", Key: k, Kind: ledger.SnapshotTaken, Data: []byte(`{"server":"s"}`)})
+				require.NoError(t, err)
+			}
+			<-placed
+			if err != nil {
+				require.ErrorIs(t, <-failed, err)
+			}
+			stop()
+			require.NoError(t, <-done)
+		})
+	}
 }

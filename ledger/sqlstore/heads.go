@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 
 	"chimera.ai/engine/ledger"
 )
@@ -48,12 +49,7 @@ func (s *Store) Checkpoint(ctx context.Context) ([]byte, error) {
 
 func scanBytes(rows *sql.Rows) (b []byte, err error) { return b, rows.Scan(&b) }
 
-const (
-	selectCosignatures = "SELECT checkpoint FROM log_cosignatures WHERE size = $1 ORDER BY serial"
-	// A size may have two checkpoints, by a former and by the current key of
-	// the log, and rows that somebody has added.
-	selectHeads = "SELECT n, grown, checkpoint, at FROM log_batches WHERE grown = $1 ORDER BY n DESC LIMIT $2"
-)
+const selectCosignatures = "SELECT checkpoint FROM log_cosignatures WHERE size = $1 ORDER BY serial"
 
 // Cosignatures implements [ledger.Log].
 func (s *Store) Cosignatures(ctx context.Context, size int64) ([][]byte, error) {
@@ -103,8 +99,31 @@ func (s *Store) AddCosignatures(ctx context.Context, checkpoint []byte) error {
 	})
 }
 
-// headsPerSize bounds the rows of one size that are looked at.
+// headsPerSize bounds the rows of one size that are returned.
 const headsPerSize = 100
+
+// ofSize returns the checkpoints of a size, the last first. A size may have two, by a former and by
+// the current key of the log, and rows that somebody has added.
+func (s *Store) ofSize(ctx context.Context, size int64) (out []ledger.Head, err error) {
+	for after := (ledger.Head{Size: size, N: math.MaxInt64}); ; {
+		page, err := s.Heads(ctx, after, headsPerSize)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range page {
+			if h.Size != size || len(out) == headsPerSize {
+				return out, nil
+			}
+			if _, err := h.Checkpoint(s.origin); err == nil {
+				out = append(out, h)
+			}
+			after = h
+		}
+		if len(page) < headsPerSize {
+			return out, nil
+		}
+	}
+}
 
 // Cosigned implements [ledger.Log].
 func (s *Store) Cosigned(ctx context.Context, limit int) ([][]byte, error) {
@@ -129,18 +148,16 @@ func (s *Store) cosigned(ctx context.Context, query string, limit any) ([][]byte
 	}
 	var out [][]byte
 	for _, size := range sizes {
-		rows, err := list(ctx, s, "read checkpoints", selectHeads, []any{size, headsPerSize}, scanHead)
-		if err != nil {
-			return nil, err
-		}
 		more, err := s.Cosignatures(ctx, size)
 		if err != nil {
 			return nil, err
 		}
+		rows, err := s.ofSize(ctx, size)
+		if err != nil {
+			return nil, err
+		}
 		for _, h := range rows {
-			if _, err := h.Checkpoint(s.origin); err == nil {
-				out = append(out, mergeAll(h.Raw, more))
-			}
+			out = append(out, mergeAll(h.Raw, more))
 		}
 	}
 	return out, nil

@@ -390,6 +390,7 @@ BEGIN
 			OR split_part(convert_from(NEW.checkpoint, 'UTF8'), chr(10), 2) <> NEW.grown::text THEN
 		RAISE EXCEPTION 'table log_batches of the ledger has no such next row' USING ERRCODE = 'integrity_constraint_violation';
 	END IF;
+	NEW.at := floor(extract(epoch FROM clock_timestamp()) * 1000);
 	RETURN NEW;
 END $$;
 -- +goose StatementEnd
