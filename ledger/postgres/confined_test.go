@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -224,4 +225,63 @@ func TestHoldsEndOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, int64(60), b.Posted.Minor())
 	require.Zero(t, b.Pending.Minor())
+}
+
+// TestPruningOfAnotherLog: an entry that states a pruning, and is none of this log, is set aside as
+// any other.
+func TestPruningOfAnotherLog(t *testing.T) {
+	ctx := t.Context()
+	o, s := database(t)
+	ledgertest.Story(t, s, false)
+	key := ledgertest.Key(t)
+	ledgertest.Drain(t, s, key)
+	require.NoError(t, postgres.Grant(ctx, o, postgres.DefaultRoles))
+	do := session(t, o, postgres.DefaultRoles.Engine)
+	var there int
+	require.NoError(t, connect(t, o).QueryRow(ctx, "SELECT count(*) FROM bodies WHERE class = 'operational'").Scan(&there))
+	e := next(t, s, ledger.LedgerChain, ledger.BodyPruned)
+	e.Origin = "elsewhere.example.com"
+	body := ledger.Body{Data: fmt.Appendf(nil, `{"before":"2100-01-01T00:00:00.000Z","class":"operational","count":%d,"reason":"x"}`, there)}
+	raw, err := body.Encode()
+	require.NoError(t, err)
+	e.Body = ledger.BodyDigest(raw)
+	entry, err := e.Encode()
+	require.NoError(t, err)
+	require.NoError(t, do(`SELECT prune_bodies('operational', 4102444800000);INSERT INTO bodies (digest, chain, class, at, bytes) VALUES ($6, $1, 'permanent', 0, $7::bytea);
+		INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES (sha256('\x00'::bytea || $5::bytea), $1, $2, $3, $4, $5::bytea);
+		INSERT INTO pending SELECT max(serial) FROM entries`, e.Chain, e.N, e.Key, string(e.Kind), entry, e.Body, raw))
+	ledgertest.Drain(t, s, key)
+	aside, err := s.Asides(ctx, math.MinInt64, 10)
+	require.NoError(t, err)
+	require.Len(t, aside, 1)
+	_, err = s.Prune(ctx, ledger.Evidence, time.Now().Add(time.Hour), "policy")
+	require.NoError(t, err, "its place is free again")
+}
+
+// TestOldTransactions: who holds a transaction open writes no entry of its time later.
+func TestOldTransactions(t *testing.T) {
+	ctx := t.Context()
+	o, s := database(t)
+	ledgertest.Story(t, s, false)
+	require.NoError(t, postgres.Grant(ctx, o, postgres.DefaultRoles))
+	conn := connect(t, o)
+	insert := func() error {
+		tx, err := conn.Begin(ctx)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, tx.Rollback(ctx)) }()
+		_, err = tx.Exec(ctx, "SET LOCAL ROLE "+postgres.DefaultRoles.Engine)
+		require.NoError(t, err)
+		e := next(t, s, "snapshots/s", ledger.SnapshotTaken)
+		raw, err := e.Encode()
+		require.NoError(t, err)
+		_, err = tx.Exec(ctx, insertEntry, e.Chain, e.N, e.Key, string(e.Kind), raw)
+		return err
+	}
+	require.NoError(t, insert())
+	_, err := conn.Exec(ctx, redefined("entry_follows", "clock_timestamp()", "(clock_timestamp() + interval ''14 minutes'')"))
+	require.NoError(t, err)
+	require.NoError(t, insert(), "one that has waited for others")
+	_, err = conn.Exec(ctx, redefined("entry_follows", "14 minutes", "16 minutes"))
+	require.NoError(t, err)
+	require.ErrorContains(t, insert(), "row-level security")
 }

@@ -106,7 +106,7 @@ CREATE TABLE prunings (
 	class  TEXT NOT NULL,
 	before BIGINT NOT NULL, -- milliseconds since 1970
 	count  BIGINT NOT NULL,
-	entry  BIGINT UNIQUE REFERENCES entries
+	entry  BIGINT UNIQUE -- its serial, also once it was set aside
 );
 
 CREATE TABLE blobs (
@@ -574,8 +574,10 @@ BEGIN
 			OR NOT (its_key = its_kind OR starts_with(its_key, its_kind || '/') OR starts_with(its_kind, 'node.') AND starts_with(its_key, 'node/'))
 			-- A run begins once, and with nothing else.
 			OR (its_kind = 'run.opened') <> (its_n = 0 AND starts_with(its_chain, 'run/'))
-			-- Clocks may be set by that much in the middle of a transaction.
-			OR NOT coalesce(said.at BETWEEN transaction_timestamp() - interval '1 minute' AND clock_timestamp() + interval '1 minute', false) THEN
+			-- Clocks may be set by a minute in the middle of a transaction, and nobody writes in one
+			-- for a quarter of an hour after the clock was read.
+			OR NOT coalesce(said.at BETWEEN greatest(transaction_timestamp() - interval '1 minute', clock_timestamp() - interval '15 minutes')
+				AND clock_timestamp() + interval '1 minute', false) THEN
 		RETURN false;
 	END IF;
 	IF its_n = 0 THEN
