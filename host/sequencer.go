@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/model"
 	"chimera.ai/engine/ledger/witness"
 	"chimera.ai/engine/metrics"
 	"chimera.ai/engine/store"
@@ -46,7 +47,7 @@ type sequencer struct {
 
 func newSequencer(s *store.Opened, o Options) *sequencer {
 	q := &sequencer{logger: o.Logger, done: make(chan struct{}), asked: make(chan struct{})}
-	q.Sequencer = ledger.Sequencer{Store: s.Ledger, Key: s.Key, Former: o.FormerKeys, Failed: q.warn, Found: q.tell}
+	q.Sequencer = ledger.Sequencer{Store: s.Ledger, Key: s.Key, Former: o.FormerKeys, Possible: model.Possible, Failed: q.warn, Found: q.tell}
 	if len(o.Witnesses) > 0 {
 		var keys []string
 		for _, w := range o.Witnesses {

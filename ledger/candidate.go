@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 )
@@ -65,10 +66,13 @@ type StoredBody struct {
 	At    Time
 }
 
+// Possible says why no entry of a kind has these data, or returns nil: see package model.
+type Possible func(kind Kind, data json.RawMessage) error
+
 // Belongs says why the body is not one that the entry may name, or is not stored as the body of
-// that entry; or it returns nil.
-func (b StoredBody) Belongs(e *Entry) error {
-	if err := b.Check(e); err != nil {
+// that entry; or it returns nil. possible, if not nil, is asked about data that are not sealed.
+func (b StoredBody) Belongs(e *Entry, possible Possible) error {
+	if err := b.Check(e, possible); err != nil {
 		return err
 	}
 	if b.Chain != e.Chain || b.Class != e.Class || b.At.Time().UnixMilli() != e.At.Time().UnixMilli() {
@@ -77,8 +81,8 @@ func (b StoredBody) Belongs(e *Entry) error {
 	return nil
 }
 
-// Check says why the body is not one that an entry may name, or returns nil.
-func (b StoredBody) Check(e *Entry) error {
+// Check is [StoredBody.Belongs] for who does not know as what it is stored.
+func (b StoredBody) Check(e *Entry, possible Possible) error {
 	switch {
 	case b.Pruned:
 		return nil
@@ -87,14 +91,16 @@ func (b StoredBody) Check(e *Entry) error {
 	case BodyDigest(b.Bytes) != e.Body:
 		return errors.New("its body has another digest")
 	}
-	_, err := DecodeBody(b.Bytes)
-	if errors.Is(err, ErrSealed) {
-		err = nil
-		if e.Kind.Class().Rank() > Evidence.Rank() {
-			err = fmt.Errorf("the body of an entry of kind %s is sealed, which none is", e.Kind)
-		}
+	body, err := DecodeBody(b.Bytes)
+	switch {
+	case errors.Is(err, ErrSealed) && e.Kind.Class().Rank() > Evidence.Rank():
+		return fmt.Errorf("the body of an entry of kind %s is sealed, which none is", e.Kind)
+	case errors.Is(err, ErrSealed):
+		return nil
+	case err != nil || possible == nil:
+		return err
 	}
-	return err
+	return possible(e.Kind, body.Data)
 }
 
 // Aside is a row that was set aside, since it is no entry that may have a place in the log.
@@ -127,7 +133,7 @@ type judged struct {
 }
 
 // judge decides which candidates get places. They come in the order of their serials.
-func judge(ctx context.Context, log Log, origin string, candidates []Candidate) ([]judged, error) {
+func judge(ctx context.Context, log Log, origin string, possible Possible, candidates []Candidate) ([]judged, error) {
 	all := make([]judged, len(candidates))
 	tips := map[string]*judged{}
 	var places []Place
@@ -168,7 +174,7 @@ func judge(ctx context.Context, log Log, origin string, candidates []Candidate) 
 		if j.verdict == rejected {
 			continue
 		}
-		if j.why = stored[j.e.Body].Belongs(j.e); j.why != nil {
+		if j.why = stored[j.e.Body].Belongs(j.e, possible); j.why != nil {
 			j.verdict = rejected
 			continue
 		}

@@ -43,6 +43,9 @@ type Sequencer struct {
 	// set aside, or that claim to be checkpoints.
 	Found func(error)
 
+	// Possible, if set, judges the data of entries: what no entry of its kind has is set aside.
+	Possible Possible
+
 	// told is up to which row that claims to be a checkpoint Found was called.
 	told int64
 	// looked is up to which serial there was nothing to recover, looks counts the looks, and
@@ -308,7 +311,7 @@ func (s *Sequencer) sort(ctx context.Context, origin string, candidates []Candid
 	if len(candidates) == 0 {
 		return nil, 0, nil
 	}
-	all, err := judge(ctx, s.Store, origin, candidates)
+	all, err := judge(ctx, s.Store, origin, s.Possible, candidates)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"chimera.ai/engine/internal/strict"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/model"
 )
 
 // asideRow is a line of aside.jsonl: a row of the database that was set aside, as it was
@@ -49,7 +50,7 @@ func (r *asideRow) entry(origin string) (e *ledger.Entry, whole, err error) {
 		whole = errors.New("the entry before it in its chain was not there when it was set aside")
 	default:
 		// A body that was pruned since was there.
-		whole = ledger.StoredBody{Bytes: r.Body, Pruned: len(r.Body) == 0}.Check(e)
+		whole = ledger.StoredBody{Bytes: r.Body, Pruned: len(r.Body) == 0}.Check(e, model.Possible)
 	}
 	return e, whole, nil
 }

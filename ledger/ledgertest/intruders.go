@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/model"
 )
 
 // Database is a store with a way around it: what somebody who may write to its tables does.
@@ -125,6 +126,10 @@ func Intruders(t *testing.T, fresh func(t testing.TB) *Database) {
 		"with an older body": {func(t testing.TB, d *Database) ledger.Candidate {
 			return forge(t, d, func(e *ledger.Entry) { e.Body = d.bodyAs(t, otherBody, e.Chain, e.Class, 0) })
 		}, "its body is stored as one of class"},
+		"with data of another kind": {func(t testing.TB, d *Database) ledger.Candidate {
+			digest := d.body(t, `{"data":{"server":1},"salt":"00000000000000000000000000000002"}`)
+			return forge(t, d, func(e *ledger.Entry) { e.Body = digest })
+		}, "its data are not those of its kind"},
 		"with a body that is none": {func(t testing.TB, d *Database) ledger.Candidate {
 			digest := d.body(t, "{}")
 			return forge(t, d, func(e *ledger.Entry) { e.Body = digest })
@@ -143,7 +148,7 @@ func Intruders(t *testing.T, fresh func(t testing.TB) *Database) {
 			d.insert(t, c.row(t, d))
 			require.ErrorIs(t, say("second"), ledger.ErrUnavailable, "nobody continues it")
 			var found []error
-			q := &ledger.Sequencer{Store: d.Store, Key: key, Found: func(err error) { found = append(found, err) }}
+			q := &ledger.Sequencer{Store: d.Store, Key: key, Possible: model.Possible, Found: func(err error) { found = append(found, err) }}
 			n, err := q.Integrate(ctx)
 			require.NoError(t, err)
 			require.Equal(t, 1, n)

@@ -28,6 +28,10 @@ func Read(kind ledger.Kind, data json.RawMessage) Facts {
 	return f
 }
 
+// Possible says why no entry of a kind has these data, or returns nil. What is possible by itself
+// may still be impossible where it stands.
+func Possible(kind ledger.Kind, data json.RawMessage) error { return Read(kind, data).err }
+
 func readKind(kind ledger.Kind, data json.RawMessage) Facts {
 	switch kind {
 	case ledger.PlanPublished:

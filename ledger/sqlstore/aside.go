@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/model"
 )
 
 func scanCandidate(rows *sql.Rows) (c ledger.Candidate, err error) {
@@ -234,7 +235,7 @@ func (t *tx) back(ctx context.Context, chain string, n *int64, hash *ledger.Hash
 	}
 	by := byDigest(bodies)
 	for i, e := range entries {
-		if err := by[e.Body].Belongs(e); err != nil {
+		if err := by[e.Body].Belongs(e, model.Possible); err != nil {
 			return false, improper(found[i], err)
 		}
 	}
