@@ -20,6 +20,7 @@ import (
 	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
+	"chimera.ai/engine/ledger/keyring"
 	"chimera.ai/engine/ledger/ledgertest"
 	"chimera.ai/engine/ledger/postgres"
 	"chimera.ai/engine/ledger/sqlite"
@@ -74,7 +75,7 @@ func newWorld(t testing.TB) *world {
 	first.once.Do(func() {
 		dir, err := os.MkdirTemp("", "world-")
 		require.NoError(t, err)
-		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, file), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)})
+		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, file), Origin: ledgertest.Origin, Subjects: keyring.At(filepath.Join(dir, "subjects"))})
 		require.NoError(t, err)
 		w := worldOf(t, s)
 		require.NoError(t, s.Close())
@@ -89,7 +90,7 @@ func newWorld(t testing.TB) *world {
 	whole, err := os.ReadFile(filepath.Join(first.dir, file))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(at, whole, 0o600))
-	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: at, Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)})
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: at, Origin: ledgertest.Origin, Subjects: keyring.At(filepath.Join(first.dir, "subjects"))})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	w.store = s

@@ -163,11 +163,11 @@ func TestRoles(t *testing.T) {
 		}, byEngine | byGuardian},
 		{"authority", func(s ledger.Store) error { return s.StateAuthority(ctx, json.RawMessage(`{}`), "") }, byApplier},
 	}
-	for _, kind := range []ledger.Kind{ledger.DecisionMade, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.TaskSigned} {
-		steps = append(steps, step{"append " + string(kind), func(s ledger.Store) error {
-			return no(s.Append(ctx, ledger.Draft{Chain: "run/w/r", Run: "w", Key: string(kind), Kind: kind, Data: json.RawMessage(`{}`)}))
-		}, byGuardian})
-	}
+	consumed, err := json.Marshal(ledger.ConsumedData{Decision: "d", Invocation: "i", Action: ledger.BodyDigest(nil), Approvals: []string{"a"}})
+	require.NoError(t, err)
+	steps = append(steps, step{"append", func(s ledger.Store) error {
+		return no(s.Append(ctx, ledger.Draft{Chain: "run/w/r", Run: "w", Key: "approval.consumed/d", Kind: ledger.ApprovalConsumed, Data: consumed}))
+	}, byGuardian})
 	denied := func(name string, err error) {
 		t.Helper()
 		require.Error(t, err, name)

@@ -164,7 +164,8 @@ func TestATransactionThatFellSilent(t *testing.T) {
 	require.ErrorIs(t, <-given, ledger.ErrUnavailable)
 }
 
-// A sequencer whose connection is silent begins again, and so does its other work.
+// A sequencer whose connections are silent goes on, as the leader or by leading again; its other
+// work goes with that.
 func TestASequencerWhoseConnectionFellSilent(t *testing.T) {
 	t.Parallel()
 	o, other := database(t)
@@ -196,8 +197,8 @@ func TestASequencerWhoseConnectionFellSilent(t *testing.T) {
 	_, err = conn.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
 	require.NoError(t, err)
 	placed("b", 2)
-	require.Equal(t, int32(2), leading.Load())
-	require.Equal(t, int32(1), led.Load())
 	stop()
 	require.NoError(t, <-ended)
+	require.Positive(t, leading.Load())
+	require.Equal(t, leading.Load(), led.Load())
 }

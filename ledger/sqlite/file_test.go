@@ -109,11 +109,11 @@ func TestErasure(t *testing.T) {
 
 // Programs that start together migrate once, and each finds the whole.
 func TestOpenTogether(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "ledger.db")
+	o := sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)})
+			s, err := sqlite.Open(t.Context(), o)
 			if err != nil {
 				t.Error(err)
 				return
