@@ -41,7 +41,7 @@ func CheckRights(ctx context.Context, o Options, roles ...string) (err error) {
 	defer func() { _ = db.Close() }() // it has only been read
 	for _, role := range roles {
 		var may bool
-		if err := db.QueryRowContext(ctx, "SELECT has_table_privilege($1, 'INSERT')", writes[role]).Scan(&may); err != nil {
+		if err := db.QueryRowContext(ctx, "SELECT has_any_column_privilege($1, 'INSERT')", writes[role]).Scan(&may); err != nil {
 			return fmt.Errorf("ask for the rights of the database's user: %w: %w", ledger.ErrUnavailable, err)
 		}
 		if !may {

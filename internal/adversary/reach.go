@@ -52,9 +52,11 @@ var reaches = []reach{
 	{"user effects", "what a permitted call did", slices.Concat(ofCalls, []string{"check.made", "snapshot.taken"}), forged},
 	{"user effects", "add rows that nothing refers to", []string{"blobs", "bodies", "pending"}, []Class{RowAdded}},
 	{"user tools", "add rows that nothing refers to", []string{"blobs"}, []Class{RowAdded}},
+	{"user applier", "add rows that nothing refers to", []string{"bodies", "pending"}, []Class{RowAdded}},
+	{"user publisher", "add rows that nothing refers to", []string{"blobs", "bodies", "pending"}, []Class{RowAdded}},
 
 	{Owner, "whatever no key signs", slices.Concat(calls, []string{
-		"agent_identity", "approvals", "barriers", "blobs", "bodies", "budgets", "causal_hypothesis", "checks", "consumptions", "decisions", "evidence", "evidence_refs", "legal_holds", "log_tiles",
+		"agent_identity", "approvals", "aside", "keyring", "pruned_early", "prunings", "barriers", "blobs", "bodies", "budgets", "causal_hypothesis", "checks", "consumptions", "decisions", "evidence", "evidence_refs", "legal_holds", "log_tiles",
 		"mcp_tool_registry", "orders", "outcomes", "plans", "runs", "signers", "snapshots", "subject_keys",
 	}), rows},
 	{Owner, "whatever no key signs", slices.Concat(ofCalls, []string{
@@ -64,6 +66,7 @@ var reaches = []reach{
 	{Owner, "the columns beside the bytes of an entry or a statement", []string{"authority", "entries", "log_batches"}, []Class{RowChanged}},
 	{Owner, "rows that nothing refers to", []string{"log_cosignatures", "log_batches", "log_index", "pending", "tree", "entries"}, []Class{RowAdded, TreeBent}},
 	{Owner, "what waits for its place", []string{"pending", "goose_db_version"}, rows},
+	{Owner, "what waits for its place", []string{"entries"}, []Class{RowGone}},
 
 	{OwnerAndLogKey, "what no witness has cosigned", []string{"unwitnessed"}, []Class{TreeBent}},
 	{GuardianKey, "sign permits", []string{"permit"}, signed},
@@ -85,7 +88,7 @@ var only = map[string][]string{
 
 // ownPart says whose user each part is that reads what it has written itself: a row that it
 // cannot read stops that user's own role.
-var ownPart = map[string]Thief{partPlans: "user engine", partRuns: "user engine", partBarriers: "user guardian"}
+var ownPart = map[string]Thief{partPlans: "user publisher", partRuns: "user engine", partBarriers: "user guardian", partSequencer: "user engine"}
 
 // stopsItself is what the documents say of that.
 const stopsItself = "stop its own role"
