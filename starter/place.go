@@ -255,9 +255,9 @@ func migrateCommand(p *Program, fs *flag.FlagSet) action {
 			return misuse("%s", err)
 		}
 		done.Driver = options.Driver
+		folder, there, looked := store.SubjectKeys(options)
 		done.Steps, err = store.Migrate(ctx, options)
 		if err == nil && *subjectKeys {
-			folder, there, looked := store.SubjectKeys(options)
 			if looked == nil {
 				looked = store.NewSubjectKeys(ctx, options)
 			}
