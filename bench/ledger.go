@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -81,8 +82,10 @@ func plainly(ctx context.Context, db *sql.DB, like []ledger.Record, round int) (
 		for i := range hashes {
 			hashes[i] = random[64*i : 64*i+32]
 			numbers[i] = int64(b*logBatch + i)
-			keys[i], kinds[i], texts[i] = fmt.Sprintf("node.succeeded/node-%d", numbers[i]), "node.succeeded", like[i%len(like)].Bytes
+			keys[i], kinds[i], texts[i] = fmt.Sprintf("node.succeeded/node-%d", numbers[i]), "node.succeeded", bytes.Clone(like[i%len(like)].Bytes)
 			digests[i], classes[i] = fmt.Sprintf("sha256:%x", random[64*i+32:64*i+64]), "operational"
+			// An entry ends with the digest of its body, which no other has.
+			copy(texts[i][len(texts[i])-len(digests[i])-len(`"}`):], digests[i])
 		}
 		bodies := make([][]byte, logBatch)
 		for i := range bodies {
