@@ -43,6 +43,7 @@ func TestAdversary(t *testing.T) {
 			t.Errorf("%s: %s: %s\nagain: go test ./internal/adversary -count=1 -whole -seed %d -random %d -match %q\n%v", r.Outcome, a, r.Says, *seed, *drawn, a.Name, a.SQL)
 		}
 	}
+	require.NotEmpty(t, all, "no attack has %q in its name", *match)
 	require.NoError(t, Print(t.Output(), all))
 }
 
