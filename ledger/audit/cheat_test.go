@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -324,17 +325,21 @@ func TestTheReportIsNotTheOperators(t *testing.T) {
 	require.Contains(t, text.String(), "pending.jsonl: 50 lines are no entries, and those after them are not read, the first: decode entry")
 	require.True(t, slices.ContainsFunc(r.Warnings, func(p audit.Problem) bool { return p.Kind == audit.BadAuthority }), "that statements are not verified is said")
 
-	// Many warnings are counted.
+	// Many warnings of one sort are counted, and hide none of another. A chain has one.
 	of = w.tale(t)
 	for i := range 300 {
-		x := of.new(t, "snapshots/s", ledger.SnapshotTaken, strings.Repeat("x", i+1), ledger.Snapshot{Server: "s"})
-		x.At = ledger.At(x.At.Time().Add(time.Duration(-i) * time.Second))
-		of = append(of, x)
+		for j := range 3 {
+			x := of.new(t, ledger.SnapshotsChain(fmt.Sprint("s", i)), ledger.SnapshotTaken, strings.Repeat("x", j+1), ledger.Snapshot{Server: "s"})
+			x.At = ledger.At(x.At.Time().Add(time.Duration(-j) * time.Second))
+			of = append(of, x)
+		}
 	}
 	w.tell(t, of)
 	r = w.verify(t, nil)
-	require.Len(t, r.Warnings, 100)
-	require.Greater(t, r.MoreWarnings, int64(150))
+	require.Equal(t, int64(200), r.MoreWarnings)
+	times := slices.DeleteFunc(slices.Clone(r.Warnings), func(p audit.Problem) bool { return !strings.Contains(p.Message, " comes after ") })
+	require.Len(t, times, 100)
+	require.Contains(t, r.Warnings[len(r.Warnings)-1].Message, "the trust file has no bootstrap")
 	text.Reset()
 	require.NoError(t, r.WriteText(&text, time.Now().Add(-time.Hour)))
 	require.Contains(t, text.String(), "more warnings\n")

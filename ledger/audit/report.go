@@ -148,7 +148,7 @@ func (p Problem) at() string {
 	return fmt.Sprintf(", at entry %d", p.Index)
 }
 
-// maxProblems bounds those that are listed.
+// maxProblems bounds the problems, and the warnings of each sort, that are listed.
 const maxProblems = 100
 
 func (r *Report) problem(kind ProblemKind, index int64, format string, args ...any) {
@@ -159,12 +159,18 @@ func (r *Report) problem(kind ProblemKind, index int64, format string, args ...a
 	r.Problems = append(r.Problems, Problem{kind, index, plain(fmt.Sprintf(format, args...))})
 }
 
-func (r *Report) warn(kind ProblemKind, index int64, format string, args ...any) {
-	if len(r.Warnings) >= maxProblems {
-		r.MoreWarnings++
+// warn adds a warning. Each sort of them, which its format tells, is bounded by itself: nobody
+// hides one behind others.
+func (v *verifier) warn(kind ProblemKind, index int64, format string, args ...any) {
+	if v.warned[format] >= maxProblems {
+		v.MoreWarnings++
 		return
 	}
-	r.Warnings = append(r.Warnings, Problem{kind, index, plain(fmt.Sprintf(format, args...))})
+	if v.warned == nil {
+		v.warned = map[string]int{}
+	}
+	v.warned[format]++
+	v.Warnings = append(v.Warnings, Problem{kind, index, plain(fmt.Sprintf(format, args...))})
 }
 
 // plain makes foreign text safe for people: short, and without characters that move

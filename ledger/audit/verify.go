@@ -152,6 +152,8 @@ func (v *verifier) older(raw []byte, who authority) error {
 // verifier verifies the entries in order.
 type verifier struct {
 	*Report
+	// warned counts the warnings that are listed, by their formats.
+	warned map[string]int
 	trust  Trust
 	model  *model.State
 	tree   ledger.Frontier
@@ -227,6 +229,8 @@ type chain struct {
 	// run is the workflow that the chain is of, "" for other chains.
 	run  string
 	keys map[uint64]struct{}
+	// backwards says that time has run backwards in the chain.
+	backwards bool
 	// bodies says that one of the chain's was there, and key which one it was sealed
 	// with, "" for none.
 	bodies bool
@@ -424,7 +428,8 @@ func (v *verifier) link(i int64, e *ledger.Entry, h ledger.Hash) *chain {
 	case e.Prev != c.hash:
 		v.problem(BadChain, i, "%s: entry %d does not follow the entry before it", e.Chain, e.N)
 	}
-	if c.n >= 0 && e.At.Time().Before(c.at.Time()) {
+	if c.n >= 0 && e.At.Time().Before(c.at.Time()) && !c.backwards {
+		c.backwards = true
 		v.warn(BadTime, i, "%s: %s comes after %s", e.Chain, e.At, c.at)
 	}
 	key := maphash.String(v.seed, e.Key)
