@@ -64,7 +64,8 @@ type Plans interface {
 	// Plan finds a plan by "name@version", "name" (the version that was
 	// published last) or the digest of its compiled form.
 	Plan(ctx context.Context, ref string) (Plan, error)
-	// ListPlans lists plans, the last published first.
+	// ListPlans lists plans, the last published first. It leaves out rows of the database that
+	// are no plans.
 	ListPlans(ctx context.Context, page Page) ([]Plan, error)
 }
 

@@ -88,7 +88,7 @@ var only = map[string][]string{
 
 // ownPart says whose user each part is that reads what it has written itself: a row that it
 // cannot read stops that user's own role.
-var ownPart = map[string]Thief{partPlans: "user publisher", partRuns: "user engine", partBarriers: "user guardian", partSequencer: "user engine"}
+var ownPart = map[string]Thief{partRuns: "user engine", partBarriers: "user guardian", partSequencer: "user engine"}
 
 // stopsItself is what the documents say of that.
 const stopsItself = "stop its own role"

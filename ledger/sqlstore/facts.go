@@ -125,13 +125,9 @@ func (s *Store) TakeSnapshot(ctx context.Context, v ledger.Snapshot) error {
 		if err := t.lock(ctx, chain); err != nil {
 			return err
 		}
-		var last string
-		err := t.row(ctx, "SELECT fingerprint || ' ' || digest FROM snapshots WHERE server = $1 ORDER BY serial DESC LIMIT 1", v.Server).Scan(&last)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		same, err := t.lastSnapshot(ctx, chain, v)
+		if err != nil || same {
 			return err
-		}
-		if last == v.Fingerprint+" "+v.Digest {
-			return nil
 		}
 		v.TakenAt = t.now
 		if _, err := t.exec(ctx, "INSERT INTO snapshots (server, fingerprint, digest, taken_at) VALUES ($1, $2, $3, $4)",
@@ -145,6 +141,36 @@ func (s *Store) TakeSnapshot(ctx context.Context, v ledger.Snapshot) error {
 		_, err = t.state(ctx, ledger.Draft{Chain: chain, Key: key(ledger.SnapshotTaken, strconv.FormatInt(n, 10)), Kind: ledger.SnapshotTaken, Refs: refs("listing", v.Digest)}, v)
 		return err
 	})
+}
+
+// lastSnapshot reports whether the last entry of a locked chain of snapshots states one. The table
+// does not count: whoever adds a row there without an entry would keep one out of the log.
+func (t *tx) lastSnapshot(ctx context.Context, chain string, v ledger.Snapshot) (bool, error) {
+	var raw []byte
+	err := t.row(ctx, "SELECT bytes FROM entries WHERE chain = $1 ORDER BY n DESC LIMIT 1", chain).Scan(&raw)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	e, err := ledger.DecodeEntry(raw)
+	if err != nil || e.Ref("listing") != v.Digest {
+		return false, nil // if it is no entry, whoever continues it is told
+	}
+	stored, err := t.opener().body(ctx, e.Body)
+	if errors.Is(err, ledger.ErrGone) || errors.Is(err, ledger.ErrSealed) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	var last ledger.Snapshot
+	b, err := ledger.DecodeBody(stored)
+	if err != nil || json.Unmarshal(b.Data, &last) != nil {
+		return false, nil
+	}
+	return last.Fingerprint == v.Fingerprint && last.Digest == v.Digest, nil
 }
 
 // StateAuthority implements [ledger.Facts].

@@ -91,5 +91,12 @@ func (s *Store) Plan(ctx context.Context, ref string) (ledger.Plan, error) {
 // ListPlans implements [ledger.Plans].
 func (s *Store) ListPlans(ctx context.Context, page ledger.Page) ([]ledger.Plan, error) {
 	limit, offset := limits(page)
-	return list(ctx, s, "list plans", "SELECT doc FROM plans ORDER BY serial DESC LIMIT $1 OFFSET $2", []any{limit, offset}, document[ledger.Plan])
+	rows, err := list(ctx, s, "list plans", "SELECT doc FROM plans ORDER BY serial DESC LIMIT $1 OFFSET $2", []any{limit, offset}, scanText)
+	var out []ledger.Plan
+	for _, raw := range rows {
+		if p, err := decode[ledger.Plan](ctx, s.opener(), raw); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out, err
 }
