@@ -60,9 +60,17 @@ func isHex(s string) bool {
 		return false
 	}
 	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+		if !hexDigits[s[i]] {
 			return false
 		}
 	}
 	return true
 }
+
+// hexDigits has the lower-case hex digits.
+var hexDigits = func() (is [256]bool) {
+	for _, c := range "0123456789abcdef" {
+		is[c] = true
+	}
+	return is
+}()

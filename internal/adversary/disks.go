@@ -64,7 +64,7 @@ var files = []string{audit.EntriesFile, audit.BodiesFile, audit.EvidenceFile, au
 func (d *Deployment) exportAttacks(from string, random *mathrand.Rand) (all []*Attack) {
 	for _, file := range files {
 		rewrite := func(name string, change func(lines [][]byte) [][]byte) {
-			all = append(all, d.bent(ExportDisk, file, name, from, 0, func(t testing.TB, dir string) {
+			all = append(all, d.bent(ExportDisk, file, name, from, 1, func(t testing.TB, dir string) {
 				path := filepath.Join(dir, file)
 				raw, err := os.ReadFile(path)
 				require.NoError(t, err)
@@ -95,7 +95,7 @@ func (d *Deployment) exportAttacks(from string, random *mathrand.Rand) (all []*A
 			"a pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
 			"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
 		} {
-			all = append(all, d.bent(ExportDisk, file, name, from, 0, func(t testing.TB, dir string) {
+			all = append(all, d.bent(ExportDisk, file, name, from, 1, func(t testing.TB, dir string) {
 				require.NoError(t, os.Remove(filepath.Join(dir, file)))
 				require.NoError(t, make(filepath.Join(dir, file)))
 			}))
