@@ -64,6 +64,8 @@ type StoredBody struct {
 	Chain string
 	Class Class
 	At    Time
+	// Key is the id of the key with which what its run states is sealed, "" for none.
+	Key string
 }
 
 // Possible says why no entry of a kind has these data, or returns nil: see package model.
@@ -77,6 +79,11 @@ func (b StoredBody) Belongs(e *Entry, possible Possible) error {
 	}
 	if b.Chain != e.Chain || b.Class != e.Class || b.At.Time().UnixMilli() != e.At.Time().UnixMilli() {
 		return fmt.Errorf("its body is stored as one of class %.40q in the chain %.120q, stated at %s", string(b.Class), b.Chain, b.At)
+	}
+	if _, _, run := RunOf(e.Chain); run && !b.Pruned {
+		if key, _ := Sealed(b.Bytes); key != b.Key {
+			return fmt.Errorf("its body is sealed with the key %.40q, and what its run states with %.40q", key, b.Key)
+		}
 	}
 	return nil
 }

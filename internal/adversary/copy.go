@@ -16,6 +16,7 @@ import (
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/ledger/keyring"
+	"chimera.ai/engine/ledger/model"
 	"chimera.ai/engine/ledger/postgres"
 	"chimera.ai/engine/ledger/sqlstore"
 	"chimera.ai/engine/trust"
@@ -141,9 +142,10 @@ func (c *Copy) Proceed(t testing.TB, quorum int) *Seen {
 		note(partPlans, believed(ctx, s.Believed, guardian, state))
 		note(partRuns, c.begins(t, engine, state))
 	}
-	note(partRuns, ends(ctx, engine))
-	note(partBarriers, withdraw(ctx, guardian))
-	note(partSequencer, integrate(ctx, engine, c.LogKey))
+	sequence := func() error { return integrate(ctx, engine, c.LogKey) }
+	note(partRuns, patiently(sequence, func() error { return ends(ctx, engine) }))
+	note(partBarriers, patiently(sequence, func() error { return withdraw(ctx, guardian) }))
+	note(partSequencer, sequence())
 	s.Aside, err = aside(ctx, c.as(""))
 	require.NoError(t, err)
 	s.Exported, err = audit.Export(ctx, audit.Witnessed(reader, []string{c.Witness}, quorum), c.dir)
@@ -153,6 +155,18 @@ func (c *Copy) Proceed(t testing.TB, quorum int) *Seen {
 	s.Report, err = audit.Verify(c.dir, c.Trust(quorum), nil)
 	note(partVerify, err)
 	return s
+}
+
+// patiently does something again, as workers do, once the sequencer has set aside what is no entry.
+func patiently(sequence, do func() error) error {
+	err := do()
+	if !errors.Is(err, ledger.ErrUnavailable) {
+		return err
+	}
+	if err := sequence(); err != nil {
+		return err
+	}
+	return do()
 }
 
 // ends closes all runs that are open, as they are stored.
@@ -212,7 +226,7 @@ func integrate(ctx context.Context, engine ledger.Store, secret string) error {
 		return err
 	}
 	defer release()
-	q := ledger.Sequencer{Store: engine, Key: key}
+	q := ledger.Sequencer{Store: engine, Key: key, Possible: model.Possible}
 	for {
 		n, err := q.Integrate(ctx)
 		if err != nil {

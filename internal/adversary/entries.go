@@ -66,6 +66,16 @@ func (s *story) data(e *ledger.Entry) []byte {
 	return nil
 }
 
+// private is the last entry of a run about a person.
+func (s *story) private() *ledger.Entry {
+	for _, e := range s.entries {
+		if _, sealed := ledger.Sealed(s.bodies[e.Body]); sealed && e.Kind == ledger.RunOpened {
+			return s.last[e.Chain]
+		}
+	}
+	return nil
+}
+
 // donor is an entry of a kind, chosen at random.
 func (s *story) donor(random *mathrand.Rand, kind ledger.Kind) *ledger.Entry {
 	var all []*ledger.Entry
@@ -81,6 +91,8 @@ func (s *story) donor(random *mathrand.Rand, kind ledger.Kind) *ledger.Entry {
 type forgery struct {
 	ledger.Entry
 	body []byte
+	// sealed is the id of the key that the body is sealed with, or "".
+	sealed string
 	// raw are its bytes, if they are not those of the entry.
 	raw []byte
 	// hidden: it does not wait for a place.
@@ -128,6 +140,15 @@ func (f *forgery) behind(t testing.TB, last *ledger.Entry) {
 	f.N, f.Prev, f.Chain = last.N+1, h, last.Chain
 }
 
+// seal seals the body with a key of the thief's.
+func (f *forgery) seal(t testing.TB) {
+	t.Helper()
+	f.sealed = strings.Repeat("0", 32)
+	raw, err := ledger.Seal(f.sealed, make([]byte, ledger.KeyBytes), f.body)
+	require.NoError(t, err)
+	f.body, f.Body = raw, ledger.BodyDigest(raw)
+}
+
 // insert is the statement that adds the entry to the log.
 func (f *forgery) insert(t testing.TB) Statement {
 	t.Helper()
@@ -140,11 +161,11 @@ func (f *forgery) insert(t testing.TB) Statement {
 	hash := ledger.LeafHash(raw)
 	text := `INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES ($1, $2, $3, $4, $5, $6) RETURNING serial`
 	if f.hidden {
-		text = `WITH e AS (` + text + `), b AS (INSERT INTO bodies (digest, chain, class, at, bytes) VALUES ($7, $2, $8, $9, $10)) SELECT serial FROM e`
+		text = `WITH e AS (` + text + `), b AS (INSERT INTO bodies (digest, chain, class, at, bytes, subject_key) VALUES ($7, $2, $8, $9, $10, nullif($11, ''))) SELECT serial FROM e`
 	} else {
-		text = `WITH e AS (` + text + `), b AS (INSERT INTO bodies (digest, chain, class, at, bytes) VALUES ($7, $2, $8, $9, $10)) INSERT INTO pending SELECT serial FROM e`
+		text = `WITH e AS (` + text + `), b AS (INSERT INTO bodies (digest, chain, class, at, bytes, subject_key) VALUES ($7, $2, $8, $9, $10, nullif($11, ''))) INSERT INTO pending SELECT serial FROM e`
 	}
-	return Statement{Text: text, Args: []any{hash[:], f.Chain, f.N, f.Key, string(f.Kind), raw, f.Body, string(f.Class), f.At.Time().UnixMilli(), f.body}}
+	return Statement{Text: text, Args: []any{hash[:], f.Chain, f.N, f.Key, string(f.Kind), raw, f.Body, string(f.Class), f.At.Time().UnixMilli(), f.body, f.sealed}}
 }
 
 // swaps are kinds of which the log has no entry, and kinds whose entries pass as such.
@@ -194,6 +215,17 @@ func (s *story) entryAttacks(t testing.TB, thief Thief, role string, random *mat
 		f = s.like(t, e)
 		f.hidden = true
 		add(EntryMoved, "hidden", f)
+
+		if _, _, run := ledger.RunOf(e.Chain); run {
+			f = s.like(t, e)
+			f.behind(t, s.private())
+			f.Run = s.private().Run
+			add(EntryMoved, "in clear, in a run about a person", f)
+
+			f = s.like(t, e)
+			f.seal(t)
+			add(EntryMoved, "sealed, in a run about nobody", f)
+		}
 
 		f = s.like(t, e)
 		f.At = ledger.At(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))

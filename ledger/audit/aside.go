@@ -48,9 +48,10 @@ func (r *asideRow) entry(origin string) (e *ledger.Entry, whole, err error) {
 		whole = errors.New("its body was not there when it was set aside")
 	case !r.Followed:
 		whole = errors.New("the entry before it in its chain was not there when it was set aside")
+	case len(r.Body) == 0:
+		whole = errors.New("its body was deleted since, so that nobody can tell whether it was one")
 	default:
-		// A body that was pruned since was there.
-		whole = ledger.StoredBody{Bytes: r.Body, Pruned: len(r.Body) == 0}.Check(e, model.Possible)
+		whole = ledger.StoredBody{Bytes: r.Body}.Check(e, model.Possible)
 	}
 	return e, whole, nil
 }
@@ -197,6 +198,8 @@ type setAside struct {
 	key  string
 	kind ledger.Kind
 	prev ledger.Hash
+	// sealed is the id of the key that the body is sealed with, "" for none.
+	sealed string
 	// follows is set once the entry before it in its chain was found in the log.
 	follows bool
 }
@@ -268,7 +271,9 @@ func (v *verifier) setAsides(path string) (err error) {
 			a.kept++
 			// The entry's texts hold on to its line.
 			at := ledger.Place{Chain: strings.Clone(e.Chain), N: e.N - 1}
-			a.of[at] = append(a.of[at], &setAside{key: strings.Clone(e.Key), kind: ledger.Kind(strings.Clone(string(e.Kind))), prev: e.Prev})
+			x := &setAside{key: strings.Clone(e.Key), kind: ledger.Kind(strings.Clone(string(e.Kind))), prev: e.Prev}
+			x.sealed, _ = ledger.Sealed(row.Body)
+			a.of[at] = append(a.of[at], x)
 		}
 	}
 }
@@ -296,7 +301,12 @@ func (v *verifier) judgeAsides() {
 	for before, all := range v.aside.of {
 		for _, x := range all {
 			name := asideName(x.kind, x.key, ledger.Place{Chain: before.Chain, N: before.N + 1})
+			c := v.chains[before.Chain]
 			switch {
+			case c != nil && c.run != "" && c.bodies && c.key != x.sealed:
+				if v.aside.partial++; v.aside.firstPartial == "" || name < v.aside.firstPartial {
+					v.aside.firstPartial = name + ": its body is not sealed as its run is"
+				}
 			case x.follows || before.N < 0:
 				if proper++; first == "" || name < first {
 					first = name

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -167,8 +168,65 @@ func Intruders(t *testing.T, fresh func(t testing.TB) *Database) {
 			require.True(t, ok, "%v", problems)
 			require.Len(t, warnings, 1)
 			require.Contains(t, warnings[0], "set aside")
+			_, err = d.Store.Prune(ctx, ledger.SnapshotTaken.Class(), time.Now().Add(time.Hour), "its body, too")
+			require.NoError(t, err)
+			Drain(t, d.Store, key)
+			ok, problems, warnings = d.Audit(t, key)
+			require.True(t, ok, "%v", problems)
+			require.Contains(t, warnings[0], "set aside")
 		})
 	}
+
+	// What a run states is sealed as its beginning is.
+	t.Run("sealed otherwise than the run", func(t *testing.T) {
+		const none, its, other = "", "its", "another"
+		for _, c := range []struct{ subject, with, why string }{
+			{"erika", none, `its body is sealed with the key "", and what its run states with`},
+			{"erika", other, "its body is sealed with the key"},
+			{"", its, `and what its run states with ""`},
+		} {
+			d, key := fresh(t), Key(t)
+			ctx := t.Context()
+			r := ledger.Run{Workflow: "w", Root: "r", Origin: "r", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil), Subject: c.subject}
+			require.NoError(t, d.Store.OpenRun(ctx, r))
+			Drain(t, d.Store, key)
+			first, err := d.Store.Chain(ctx, r.Chain(), 0, 1)
+			require.NoError(t, err)
+			e, err := ledger.DecodeEntry(first[0].Bytes)
+			require.NoError(t, err)
+			body, err := ledger.Body{Data: json.RawMessage(`{"activity":"x","kind":"node.succeeded","node":"n"}`)}.Encode()
+			require.NoError(t, err)
+			if c.with != none {
+				body, err = ledger.Seal(c.with, make([]byte, ledger.KeyBytes), body)
+				require.NoError(t, err)
+			}
+			e.N, e.Prev, e.Kind, e.Class, e.Key, e.Node, e.Refs, e.Body = 1, first[0].Hash, ledger.NodeSucceeded, ledger.NodeSucceeded.Class(), "node/n/0/0", "n", nil, ledger.BodyDigest(body)
+			raw, err := e.Encode()
+			require.NoError(t, err)
+			var id any
+			if c.with != none {
+				id = c.with
+			}
+			add := func(id any) error {
+				return d.Exec("INSERT INTO bodies (digest, chain, class, at, subject_key, bytes) VALUES ($1, $2, $3, $4, $5, $6)", e.Body, e.Chain, string(e.Class), e.At.Time().UnixMilli(), id, body)
+			}
+			require.Error(t, add("who else"), "a body is stored under the key that it names")
+			require.NoError(t, add(id))
+			d.insert(t, ledger.Candidate{Hash: ledger.LeafHash(raw), Chain: e.Chain, N: e.N, Key: e.Key, Kind: e.Kind, Bytes: raw})
+			outcome := ledger.Outcome{Node: "n", Kind: ledger.NodeSucceeded, Activity: "x", Attempts: 1}
+			require.ErrorIs(t, d.Store.RecordOutcomes(ctx, r.Workflow, r.Root, []ledger.Outcome{outcome}), ledger.ErrUnavailable, "nobody continues it")
+			Drain(t, d.Store, key)
+			aside, err := d.Store.Asides(ctx, 0, 10)
+			require.NoError(t, err)
+			require.Len(t, aside, 1)
+			require.Contains(t, aside[0].Why, c.why)
+			require.NoError(t, d.Store.RecordOutcomes(ctx, r.Workflow, r.Root, []ledger.Outcome{outcome}))
+			Drain(t, d.Store, key)
+			ok, problems, warnings := d.Audit(t, key)
+			require.True(t, ok, "%v", problems)
+			require.Contains(t, fmt.Sprint(warnings), "its body is not sealed as its run is")
+		}
+	})
 
 	// To prune a body that two entries name would be stated once.
 	t.Run("with the body of another", func(t *testing.T) {

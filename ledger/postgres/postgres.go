@@ -89,7 +89,7 @@ var dialect = sqlstore.Dialect{
 	Lead:        lead,
 	Busy:        func(err error) bool { return code(err, "40001", "40P01") },
 	Taken:       func(err error) bool { return code(err, "23505") },
-	Invalid:     func(err error) bool { return code(err, "22", "54") },
+	Invalid:     func(err error) bool { return code(err, "22", "23514", "54") },
 	Unavailable: unavailable,
 	Denied:      func(err error) bool { return code(err, "42501") },
 	// A session has the settings of its role and database from its start, such as

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"testing"
 
@@ -60,13 +61,18 @@ func TestAuthorityIsBounded(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), o.URL)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close(t.Context())) }()
-	_, err = conn.Exec(t.Context(), "INSERT INTO authority (n, digest, prev, statement) VALUES (2, 'd', 'p', repeat('x', $1))", ledger.MaxAuthority)
+	add := "INSERT INTO authority (n, digest, prev, statement) SELECT n, 'd' || n, 'p' || n, repeat('x', $2) FROM generate_series(2, $1) AS u (n)"
+	most := 2 * ledger.MaxBodyBytes
+	_, err = conn.Exec(t.Context(), add, 2, most+1)
+	require.ErrorContains(t, err, "authority_statement_check")
+	rows := ledger.MaxAuthority/most + 1
+	_, err = conn.Exec(t.Context(), add, rows, most)
 	require.NoError(t, err)
 	_, err = s.Authority(t.Context())
 	require.ErrorIs(t, err, ledger.ErrInvalid)
-	err = s.StateAuthority(t.Context(), json.RawMessage(`{"n":3}`), "d")
+	err = s.StateAuthority(t.Context(), json.RawMessage(`{"n":3}`), fmt.Sprint("d", rows))
 	require.ErrorIs(t, err, ledger.ErrInvalid)
-	require.ErrorContains(t, err, "the chain of statements is full: 2 of 100000")
+	require.ErrorContains(t, err, fmt.Sprintf("the chain of statements is full: %d of 100000", rows))
 }
 
 func TestPeriods(t *testing.T) {

@@ -172,14 +172,19 @@ func TestNoDatabase(t *testing.T) {
 func TestAuthorityIsBounded(t *testing.T) {
 	s, db, _ := file(t)
 	require.NoError(t, s.StateAuthority(t.Context(), json.RawMessage(`{"n":1}`), ""))
-	_, err := db.Exec("INSERT INTO authority (n, digest, prev, statement) VALUES (2, 'd', 'p', ?)", strings.Repeat("x", ledger.MaxAuthority))
+	most := 2 * ledger.MaxBodyBytes
+	add := "WITH RECURSIVE u (n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM u WHERE n < ?) INSERT INTO authority (n, digest, prev, statement) SELECT n, 'd' || n, 'p' || n, ? FROM u"
+	_, err := db.Exec(add, 2, strings.Repeat("x", most+1))
+	require.ErrorContains(t, err, "CHECK constraint failed")
+	rows := ledger.MaxAuthority/most + 1
+	_, err = db.Exec(add, rows, strings.Repeat("x", most))
 	require.NoError(t, err)
 	_, err = s.Authority(t.Context())
 	require.ErrorIs(t, err, ledger.ErrInvalid)
 	require.ErrorContains(t, err, "list authority: ")
-	err = s.StateAuthority(t.Context(), json.RawMessage(`{"n":3}`), "d")
+	err = s.StateAuthority(t.Context(), json.RawMessage(`{"n":3}`), fmt.Sprint("d", rows))
 	require.ErrorIs(t, err, ledger.ErrInvalid)
-	require.ErrorContains(t, err, "the chain of statements is full: 2 of 100000")
+	require.ErrorContains(t, err, fmt.Sprintf("the chain of statements is full: %d of 100000", rows))
 }
 
 // A database whose file is removed or replaced beneath the store is away: nothing is

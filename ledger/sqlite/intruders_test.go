@@ -21,7 +21,7 @@ var argument = regexp.MustCompile(`\$[0-9]`)
 
 // intruded is a file, and somebody who may write to it.
 func intruded(t testing.TB) *ledgertest.Database {
-	o := sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin}
+	o := sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
 	s, err := sqlite.Open(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })

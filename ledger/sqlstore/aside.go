@@ -58,15 +58,16 @@ type namedBody struct {
 }
 
 func scanStored(rows *sql.Rows) (b namedBody, err error) {
-	var pruned, chain, class sql.NullString
+	var pruned, chain, class, key sql.NullString
 	var at sql.NullInt64
-	err = rows.Scan(&b.digest, &b.Bytes, &pruned, &chain, &class, &at)
-	b.Pruned, b.Chain, b.Class, b.At = pruned.Valid, chain.String, ledger.Class(class.String), instant(at.Int64)
+	err = rows.Scan(&b.digest, &b.Bytes, &pruned, &chain, &class, &at, &key)
+	b.Pruned, b.Chain, b.Class, b.At, b.Key = pruned.Valid, chain.String, ledger.Class(class.String), instant(at.Int64), key.String
 	return b, err
 }
 
 func (s *Store) selectStored() string {
-	return "SELECT u.value, b.bytes, p.digest, coalesce(p.chain, b.chain), coalesce(p.class, b.class), coalesce(p.at, b.at) FROM " + s.d.Each + " LEFT JOIN bodies b ON b.digest = u.value LEFT JOIN pruned_early p ON p.digest = u.value"
+	return "SELECT u.value, b.bytes, p.digest, coalesce(p.chain, b.chain), coalesce(p.class, b.class), coalesce(p.at, b.at), r.subject_key FROM " + s.d.Each +
+		" LEFT JOIN bodies b ON b.digest = u.value LEFT JOIN pruned_early p ON p.digest = u.value LEFT JOIN runs r ON 'run/' || r.workflow || '/' || r.root = b.chain"
 }
 
 // StoredBodies implements [ledger.Log].

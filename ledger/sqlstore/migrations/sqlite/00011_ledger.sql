@@ -69,7 +69,9 @@ CREATE TABLE bodies (
 	class  TEXT NOT NULL,
 	at     INTEGER NOT NULL, -- milliseconds since 1970
 	subject_key TEXT,
-	bytes  BLOB NOT NULL CHECK (length(bytes) <= 524288 AND instr(bytes, x'0a') = 0)
+	bytes  BLOB NOT NULL CHECK (length(bytes) <= 524288 AND instr(bytes, x'0a') = 0),
+	-- A body that is sealed names the key at its beginning.
+	CHECK (CASE WHEN substr(bytes, 1, 10) = CAST('{"sealed":' AS BLOB) THEN subject_key IS NOT NULL AND substr(bytes, 11, 9 + octet_length(subject_key)) = CAST('{"key":"' || subject_key || '"' AS BLOB) ELSE subject_key IS NULL END)
 ) STRICT;
 CREATE INDEX bodies_age ON bodies (class, at);
 CREATE INDEX bodies_subject ON bodies (subject_key) WHERE subject_key IS NOT NULL;
@@ -180,6 +182,8 @@ CREATE INDEX runs_subject ON runs (subject_key) WHERE subject_key IS NOT NULL;
 CREATE INDEX runs_value ON runs (closed_at) WHERE value IS NOT NULL;
 -- What has no end yet is looked through again and again.
 CREATE INDEX runs_open ON runs (workflow, root) WHERE state = 'running';
+-- A run is looked for by the name of its chain.
+CREATE UNIQUE INDEX runs_chain ON runs ('run/' || workflow || '/' || root);
 CREATE TABLE outcomes (
 	serial INTEGER PRIMARY KEY AUTOINCREMENT,
 	workflow TEXT NOT NULL,
@@ -348,7 +352,7 @@ CREATE TABLE authority (
 	n         INTEGER PRIMARY KEY,
 	digest    TEXT NOT NULL UNIQUE,
 	prev      TEXT NOT NULL UNIQUE,
-	statement TEXT NOT NULL
+	statement TEXT NOT NULL CHECK (octet_length(statement) <= 524288)
 ) STRICT;
 
 -- +goose StatementBegin

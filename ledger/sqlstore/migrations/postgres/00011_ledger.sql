@@ -74,7 +74,9 @@ CREATE TABLE bodies (
 	class  TEXT NOT NULL,
 	at     BIGINT NOT NULL, -- milliseconds since 1970
 	subject_key TEXT,
-	bytes  BYTEA NOT NULL CHECK (octet_length(bytes) <= 524288 AND position('\x0a'::bytea IN bytes) = 0)
+	bytes  BYTEA NOT NULL CHECK (octet_length(bytes) <= 524288 AND position('\x0a'::bytea IN bytes) = 0),
+	-- A body that is sealed names the key at its beginning.
+	CHECK (CASE WHEN substr(bytes, 1, 10) = '{"sealed":' THEN subject_key IS NOT NULL AND substr(bytes, 11, 9 + octet_length(subject_key)) = convert_to('{"key":"' || subject_key || '"', 'UTF8') ELSE subject_key IS NULL END)
 );
 CREATE INDEX bodies_age ON bodies (class, at);
 CREATE INDEX bodies_subject ON bodies (subject_key) WHERE subject_key IS NOT NULL;
@@ -192,6 +194,8 @@ CREATE INDEX runs_subject ON runs (subject_key) WHERE subject_key IS NOT NULL;
 CREATE INDEX runs_value ON runs (closed_at) WHERE value IS NOT NULL;
 -- What has no end yet is looked through again and again.
 CREATE INDEX runs_open ON runs (workflow, root) WHERE state = 'running';
+-- A run is looked for by the name of its chain.
+CREATE UNIQUE INDEX runs_chain ON runs (('run/' || workflow || '/' || root));
 CREATE TABLE outcomes (
 	workflow TEXT NOT NULL,
 	root     TEXT NOT NULL,
@@ -360,7 +364,7 @@ CREATE TABLE authority (
 	n         BIGINT PRIMARY KEY,
 	digest    TEXT NOT NULL UNIQUE,
 	prev      TEXT NOT NULL UNIQUE,
-	statement TEXT NOT NULL
+	statement TEXT NOT NULL CHECK (octet_length(statement) <= 524288)
 );
 
 -- +goose StatementBegin
@@ -599,6 +603,19 @@ END $$;
 CREATE TRIGGER ended BEFORE UPDATE ON runs FOR EACH ROW WHEN (OLD.state <> 'running' AND (NEW.state, NEW.closed_at) IS DISTINCT FROM (OLD.state, OLD.closed_at))
 	EXECUTE FUNCTION keep_end();
 
+-- A run that is new begins its chain, and is sealed as that says.
+-- +goose StatementBegin
+CREATE FUNCTION run_opened() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM entries e JOIN bodies b ON b.digest = convert_from(substr(e.bytes, octet_length(e.bytes) - 72, 71), 'UTF8')
+			WHERE e.chain = 'run/' || NEW.workflow || '/' || NEW.root AND e.n = 0 AND b.chain = e.chain AND b.subject_key IS NOT DISTINCT FROM NEW.subject_key) THEN
+		RAISE EXCEPTION 'no chain of the ledger begins the run %', NEW.workflow USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	RETURN NULL;
+END $$;
+-- +goose StatementEnd
+CREATE CONSTRAINT TRIGGER opened AFTER INSERT ON runs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION run_opened();
+
 -- The moves of an invocation, as package ledger has them: a call that has happened, or may
 -- have, is permitted again only if it may be repeated, and one that was settled never is.
 -- Which moves are whose, policies say.
@@ -664,7 +681,7 @@ DECLARE f TEXT;
 BEGIN
 	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_tile()', 'keep_entry()', 'fit_checkpoint()', 'fit_cosignature()', 'fit_places()', 'entry_bodied(BYTEA)', 'set_aside(BIGINT[], TEXT[])',
 			'prune_bodies(TEXT, BIGINT)', 'drop_packets()', 'pruning_stated()', 'stated_pruning()',
-			'entry_follows(BYTEA, TEXT, BIGINT, TEXT, TEXT, BYTEA)', 'move_hold(TEXT, TEXT, BOOLEAN, BIGINT)'] LOOP
+			'entry_follows(BYTEA, TEXT, BIGINT, TEXT, TEXT, BYTEA)', 'move_hold(TEXT, TEXT, BOOLEAN, BIGINT)', 'run_opened()'] LOOP
 		EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', f, current_schema());
 	END LOOP;
 END $$;
