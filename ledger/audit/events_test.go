@@ -169,8 +169,9 @@ func TestEventsTellNothingThatCanBeErased(t *testing.T) {
 	r.State, r.Failure = ledger.RunFailed, json.RawMessage(`{"kind":"tool_error","node":"n","message":"no Erika in Bonn"}`)
 	_, _, err := w.store.CloseRun(ctx, r, nil)
 	require.NoError(t, err)
-	_, err = w.store.Append(ctx, ledger.Draft{Chain: "run/sealed/r", Key: "node/n/0/0", Kind: ledger.NodeFailed, Run: "sealed", Node: "n", Subject: "erika", Data: json.RawMessage(`{"activity":"crm/sealed","error":{"kind":"tool_error"}}`)})
-	require.NoError(t, err)
+	sealed := ledger.Run{Workflow: "sealed", Root: "r", Origin: "r", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil), Subject: "erika"}
+	require.NoError(t, w.store.OpenRun(ctx, sealed))
+	require.NoError(t, w.store.RecordOutcomes(ctx, "sealed", "r", []ledger.Outcome{{Node: "n", Kind: ledger.NodeFailed, Activity: "crm/sealed", Error: json.RawMessage(`{"kind":"tool_error"}`)}}))
 	ledgertest.Drain(t, w.store, w.key)
 	find := func(lines [][]byte, text string) string {
 		for _, l := range lines {

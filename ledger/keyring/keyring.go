@@ -178,19 +178,31 @@ func (r *Ring) Create(origin string) (g Generation, err error) {
 	return g, err
 }
 
+// Renew makes a new generation for a log whose former ones are lost, and the folder if that is.
+func (r *Ring) Renew(origin string) (g Generation, err error) {
+	if err := r.own(origin); err != nil {
+		return g, err
+	}
+	return r.Add()
+}
+
 // own makes the ring that of a log, or returns [ErrForeign].
 func (r *Ring) own(origin string) error {
 	if err := os.MkdirAll(r.dir, 0o700); err != nil {
 		return fmt.Errorf("make the keyring: %w", err)
 	}
-	path := filepath.Join(r.dir, "origin")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return r.Of(origin)
-	}
+	// The file is there whole, or not at all: nothing else would make another.
+	f, err := os.CreateTemp(r.dir, "origin-*")
 	if err == nil {
 		_, err = f.WriteString(origin + "\n")
 		err = errors.Join(err, f.Sync(), f.Close())
+		if err == nil {
+			err = os.Link(f.Name(), filepath.Join(r.dir, "origin"))
+		}
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return r.Of(origin)
 	}
 	if err == nil {
 		err = errors.Join(sync(r.dir), sync(filepath.Dir(r.dir)))

@@ -129,7 +129,7 @@ func subjects(t *testing.T, open Open) {
 		require.Empty(t, have.OutputDigest)
 	}
 	again := run()
-	again.Root, again.Origin = "r3", "r1"
+	again.Root, again.Origin, again.Subject = "r3", "r1", about.Subject // as a reset begins it
 	require.NoError(t, s.OpenRun(ctx, again))
 	require.NoError(t, s.RecordOutcomes(ctx, "w", "r3", []ledger.Outcome{{Node: "b", Kind: ledger.NodeFailed, Error: told}}))
 	nothing()
@@ -139,6 +139,7 @@ func subjects(t *testing.T, open Open) {
 		_, err := s.Body(ctx, d)
 		require.ErrorIs(t, err, ledger.ErrGone)
 	}
+	require.ErrorIs(t, s.EraseSubject(ctx, about.Subject, "again"), ledger.ErrNotFound, "no key was made for it")
 	outcomes, err := s.Outcomes(ctx, "w", "r1", everything)
 	require.NoError(t, err)
 	require.Len(t, outcomes, 2)

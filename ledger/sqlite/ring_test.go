@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"database/sql"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -94,7 +97,7 @@ func TestErasureFails(t *testing.T) {
 	require.NoError(t, s.PlaceLegalHold(t.Context(), held, "case"))
 	require.ErrorIs(t, s.EraseSubject(t.Context(), "erika", "asked"), ledger.ErrConflict)
 	seen := names()
-	require.Len(t, seen, 2)
+	require.Len(t, seen, 1, "one that is refused makes none")
 	require.NoError(t, s.OpenRun(t.Context(), about("y", "eve")), "what is new is wrapped with the current one")
 	require.NoError(t, s.EraseSubject(t.Context(), "max", "asked"))
 	left := names()
@@ -210,4 +213,78 @@ func TestForeignKeys(t *testing.T) {
 	r, err := s.Run(t.Context(), "x", "")
 	require.NoError(t, err)
 	require.Equal(t, "ada", r.Requester)
+}
+
+// The disk of the ring is lost for good: an erasure of those who are lost begins another ring, also
+// if nobody is, and if a run of theirs is under legal hold.
+func TestTheRingIsLost(t *testing.T) {
+	for _, c := range []struct{ persons, held bool }{{false, false}, {true, false}, {true, true}} {
+		ring := ledgertest.Ring(t)
+		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin, Subjects: ring})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		if c.persons {
+			require.NoError(t, s.OpenRun(t.Context(), about("w", "erika")))
+		}
+		if c.held {
+			require.NoError(t, s.PlaceLegalHold(t.Context(), ledger.RunChain("w", "r"), "case"))
+		}
+		require.NoError(t, os.RemoveAll(ring.String()))
+		require.ErrorIs(t, s.OpenRun(t.Context(), about("x", "max")), ledger.ErrUnavailable)
+		require.NoError(t, s.EraseLost(t.Context(), "the disk is lost"))
+		all, err := ring.Generations()
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		require.NoError(t, s.OpenRun(t.Context(), about("x", "max")))
+		if c.persons {
+			r, err := s.Run(t.Context(), "w", "")
+			require.NoError(t, err)
+			require.Empty(t, r.Requester)
+		}
+	}
+}
+
+// A key file that cannot be read for a moment is no verdict on those whose keys it wraps: nobody
+// but the one who asked is erased.
+func TestTheRingComesAndGoes(t *testing.T) {
+	ring := ledgertest.Ring(t)
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin, Subjects: ring})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	const persons = 20
+	for i := range persons {
+		require.NoError(t, s.OpenRun(t.Context(), about(fmt.Sprint("w", i), fmt.Sprint("person ", i))))
+		require.NoError(t, s.OpenRun(t.Context(), about(fmt.Sprint("gone", i), fmt.Sprint("gone ", i))))
+	}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if all, err := ring.Generations(); err == nil {
+				path := filepath.Join(ring.String(), all[len(all)-1].Name+".key")
+				if os.Rename(path, path+".away") == nil {
+					_ = os.Rename(path+".away", path)
+				}
+			}
+		}
+	}()
+	for i := range persons {
+		// It may fail, and is asked for again.
+		require.Eventually(t, func() bool {
+			err := s.EraseSubject(t.Context(), fmt.Sprint("gone ", i), "asked")
+			return err == nil || errors.Is(err, ledger.ErrNotFound)
+		}, time.Minute, time.Millisecond)
+	}
+	close(stop)
+	<-ended
+	for i := range persons {
+		r, err := s.Run(t.Context(), fmt.Sprint("w", i), "")
+		require.NoError(t, err)
+		require.Equal(t, "ada", r.Requester)
+	}
 }

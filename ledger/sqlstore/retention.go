@@ -86,6 +86,9 @@ func (s *Store) Retain(ctx context.Context, p ledger.Policy, reason string) (map
 // PlaceLegalHold implements [ledger.Retention].
 func (s *Store) PlaceLegalHold(ctx context.Context, chain, reason string) error {
 	return s.do(ctx, "place a legal hold", func(t *tx) error {
+		if err := named(chain); err != nil {
+			return err
+		}
 		if err := t.lock(ctx, ledger.LedgerChain); err != nil {
 			return err
 		}
@@ -116,34 +119,49 @@ func (s *Store) LiftLegalHold(ctx context.Context, chain, reason string) error {
 
 // EraseSubject implements [ledger.Retention].
 func (s *Store) EraseSubject(ctx context.Context, subject, reason string) error {
-	return s.erase(ctx, reason, func(t *tx) error { return t.lockSubject(ctx, subject) }, func(k subjectKey) bool { return k.err == nil && k.subject == subject })
+	return s.erase(ctx, reason, erasure{
+		prepare: func(t *tx) (renewed bool, err error) { return false, t.lockSubject(ctx, subject) },
+		chosen:  func(k subjectKey) bool { return k.err == nil && k.subject == subject },
+		held:    (*tx).unheld,
+	})
 }
 
 // EraseLost implements [ledger.Retention].
 func (s *Store) EraseLost(ctx context.Context, reason string) error {
-	return s.erase(ctx, reason, func(t *tx) error {
-		if err := t.beside(ctx, keysLock); err != nil {
-			return err
-		}
-		_, err := t.current(ctx)
-		if !errors.Is(err, keyring.ErrMissing) {
-			return err
-		}
-		// The database is one from before an erasure.
-		if err := t.ring.Of(t.origin); err != nil {
-			return unavailable(err)
-		}
-		g, err := t.ring.Add()
-		if err != nil {
-			return unavailable(err)
-		}
-		_, err = t.exec(ctx, "UPDATE keyring SET generation = $1", g.Name)
-		return err
-	}, func(k subjectKey) bool { return k.err != nil })
+	return s.erase(ctx, reason, erasure{
+		prepare: func(t *tx) (renewed bool, err error) {
+			if err := t.beside(ctx, keysLock); err != nil {
+				return false, err
+			}
+			_, err = t.current(ctx)
+			if !errors.Is(err, keyring.ErrMissing) {
+				return false, err
+			}
+			// The database is one from before an erasure, or the folder was lost.
+			g, err := t.ring.Renew(t.origin)
+			if err != nil {
+				return false, unavailable(err)
+			}
+			_, err = t.exec(ctx, "UPDATE keyring SET generation = $1", g.Name)
+			return true, err
+		},
+		chosen: func(k subjectKey) bool { return k.err != nil },
+		// What nobody can read any more, no hold keeps.
+		held: (*tx).lockKey,
+	})
 }
 
-// erase erases those whose keys are chosen, once it is prepared.
-func (s *Store) erase(ctx context.Context, reason string, prepare func(*tx) error, chosen func(subjectKey) bool) error {
+// erasure says who is erased.
+type erasure struct {
+	// prepare comes first. renewed reports that it has replaced a key that is lost, which is
+	// something done even if nobody is erased.
+	prepare func(*tx) (renewed bool, err error)
+	// chosen chooses keys, and held locks one, unless what is sealed with it is kept.
+	chosen func(subjectKey) bool
+	held   func(t *tx, ctx context.Context, id string) error
+}
+
+func (s *Store) erase(ctx context.Context, reason string, e erasure) error {
 	if s.ring == nil {
 		return fmt.Errorf("erase a subject: %w: the key for the keys of subjects is not configured (ledger.subjects)", ledger.ErrInvalid)
 	}
@@ -151,29 +169,36 @@ func (s *Store) erase(ctx context.Context, reason string, prepare func(*tx) erro
 		if err := t.lock(ctx, ledger.LedgerChain); err != nil {
 			return err
 		}
-		if err := prepare(t); err != nil {
+		renewed, err := e.prepare(t)
+		if err != nil {
 			return err
 		}
 		if err := t.beside(ctx, keysLock); err != nil {
 			return err
 		}
-		if _, err := t.bound(ctx); err != nil {
+		now, err := t.bound(ctx)
+		if err != nil {
 			return err
 		}
-		keys, err := t.subjectKeys(ctx)
+		keys, err := t.subjectKeys(ctx, now)
 		if err != nil {
 			return err
 		}
 		var ids []string
 		stay := slices.DeleteFunc(keys, func(k subjectKey) bool {
-			if chosen(k) {
+			if e.chosen(k) {
 				ids = append(ids, k.id)
 				return true
 			}
 			return false
 		})
-		if len(ids) == 0 {
+		if len(ids) == 0 && !renewed {
 			return fmt.Errorf("%w; %d keys of subjects do not open", ledger.ErrNotFound, lost(keys))
+		}
+		for _, id := range ids {
+			if err := e.held(t, ctx, id); err != nil {
+				return err
+			}
 		}
 		if err := t.rewrap(ctx, stay); err != nil {
 			return err
@@ -185,10 +210,10 @@ func (s *Store) erase(ctx context.Context, reason string, prepare func(*tx) erro
 		}
 		return t.d.Packets(ctx, t.tx)
 	})
-	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+	if err != nil && !answered(err) {
 		return err
 	}
-	// Also if the key was deleted before: that erasure may have been interrupted.
+	// Also if nothing was erased now: an erasure before may have been interrupted.
 	if left := s.destroyOld(ctx); left != nil {
 		return left
 	}
@@ -211,18 +236,28 @@ func lost(keys []subjectKey) (n int) {
 	return n
 }
 
-// eraseKey deletes the key of a subject, and what the tables have of the subject's runs.
-func (t *tx) eraseKey(ctx context.Context, id, reason string) error {
+// unheld locks the key of a subject, and returns an error if anything sealed with it is under legal
+// hold: a run, or a body of an entry. Bodies of none do not count, since whoever may add them may
+// name any key and any chain.
+func (t *tx) unheld(ctx context.Context, id string) error {
 	if err := t.lockKey(ctx, id); err != nil {
 		return err
 	}
-	var held int
-	if err := t.row(ctx, "SELECT count(*) FROM bodies b JOIN legal_holds h ON h.chain = b.chain WHERE b.subject_key = $1", id).Scan(&held); err != nil {
+	var runs, bodies int64
+	if err := t.row(ctx, "SELECT count(*) FROM legal_holds h JOIN runs r ON 'run/' || r.workflow || '/' || r.root = (h.chain || '') WHERE r.subject_key = $1", id).Scan(&runs); err != nil {
 		return err
 	}
-	if held > 0 {
-		return fmt.Errorf("%d bodies are under legal hold: %w", held, ledger.ErrConflict)
+	if err := t.row(ctx, "SELECT count(*) FROM bodies b JOIN legal_holds h ON h.chain = b.chain WHERE b.subject_key = $1 AND "+t.d.Named, id).Scan(&bodies); err != nil {
+		return err
 	}
+	if runs+bodies > 0 {
+		return fmt.Errorf("runs and bodies are under legal hold, %d and %d: %w", runs, bodies, ledger.ErrConflict)
+	}
+	return nil
+}
+
+// eraseKey deletes the key of a subject, and what the tables have of the subject's runs.
+func (t *tx) eraseKey(ctx context.Context, id, reason string) error {
 	if _, err := t.exec(ctx, "DELETE FROM subject_keys WHERE id = $1", id); err != nil {
 		return err
 	}

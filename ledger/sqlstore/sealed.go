@@ -201,6 +201,14 @@ func (o *opener) unwrap(ctx context.Context, id string) (subject string, key []b
 		if errors.Is(err, keyring.ErrMissing) && try == 0 {
 			continue
 		}
+		if errors.Is(err, keyring.ErrMissing) {
+			// Whoever may insert keys may name any generation. If it is the current one, the ring
+			// is away, or an old copy.
+			var now string
+			if other := o.from.row(ctx, "SELECT generation FROM keyring").Scan(&now); other == nil && now != generation {
+				return "", nil, fmt.Errorf("%w: its key is wrapped with a key that is not that of the database", ledger.ErrSealed)
+			}
+		}
 		if err != nil {
 			return "", nil, fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
 		}

@@ -19,7 +19,7 @@ func (s *Store) Status(ctx context.Context) (st ledger.Status, err error) {
 		{"SELECT count(*) FROM (" + s.d.Lost + ") AS l", []any{int64(math.MinInt64), int64(math.MaxInt64)}, &st.Lost},
 		{"SELECT count(*) FROM aside", nil, &st.Aside},
 		{"SELECT count(*) FROM runs WHERE state = 'running'", nil, &st.OpenRuns},
-		{"SELECT count(DISTINCT subject_key) FROM bodies WHERE subject_key IS NOT NULL", nil, &st.Subjects},
+		{"SELECT count(DISTINCT subject_key) FROM runs WHERE subject_key IS NOT NULL", nil, &st.Subjects},
 		{"SELECT count(*) FROM entries WHERE chain = $1 AND kind = $2", []any{ledger.LedgerChain, string(ledger.SubjectErased)}, &st.Erased},
 		{"SELECT count(*) FROM legal_holds", nil, &st.LegalHolds},
 	} {

@@ -176,14 +176,15 @@ type subjectKey struct {
 	err         error
 }
 
-// subjectKeys reads all keys of subjects. Those that no generation opens are there with their
-// errors: whoever may insert rows may insert any.
-func (t *tx) subjectKeys(ctx context.Context) ([]subjectKey, error) {
+// subjectKeys reads all keys of subjects, most of which the current generation wraps. Those that
+// none opens are there with their errors: whoever may insert rows may insert any. A file that
+// cannot be read now is no verdict on the keys that it wraps.
+func (t *tx) subjectKeys(ctx context.Context, now keyring.Generation) ([]subjectKey, error) {
 	rows, err := t.rows(ctx, "SELECT id, generation, wrapped FROM subject_keys ORDER BY id")
 	if err != nil {
 		return nil, err
 	}
-	generations := map[string]keyring.Generation{}
+	generations := map[string]keyring.Generation{now.Name: now}
 	return collect(rows, func(rows *sql.Rows) (k subjectKey, err error) {
 		var name string
 		var wrapped []byte
@@ -192,8 +193,11 @@ func (t *tx) subjectKeys(ctx context.Context) ([]subjectKey, error) {
 		}
 		g, read := generations[name]
 		if !read {
-			if g, k.err = t.ring.Generation(name); k.err != nil {
+			if g, k.err = t.ring.Generation(name); errors.Is(k.err, keyring.ErrMissing) {
 				return k, nil
+			}
+			if k.err != nil {
+				return k, unavailable(k.err)
 			}
 			generations[name] = g
 		}
@@ -324,22 +328,22 @@ func (t *tx) stands(ctx context.Context, workflow, root string) (r ledger.Run, k
 // subjectOf returns the key of a run that is opened: that of its subject, or of the
 // run that it continues, or nil.
 func (t *tx) subjectOf(ctx context.Context, r ledger.Run) (*sealKey, error) {
-	var id sql.NullString
-	switch {
-	case r.Subject != "":
-		k, err := t.keyOf(ctx, r.Subject)
-		return &k, err
-	case r.Origin == "" || r.Origin == r.Root:
+	if r.Origin != "" && r.Origin != r.Root {
+		var id sql.NullString
+		err := t.row(ctx, "SELECT subject_key FROM runs WHERE root = $1 AND subject_key IS NOT NULL LIMIT 1", r.Origin).Scan(&id)
+		if err == nil {
+			// Also if that person was erased: what is continued stays erased, whatever the start says.
+			k, err := t.keyNamed(ctx, id.String)
+			return &k, err
+		}
+		if !errors.Is(err, sql.ErrNoRows) {
+			return nil, err
+		}
+	}
+	if r.Subject == "" {
 		return nil, nil
 	}
-	err := t.row(ctx, "SELECT subject_key FROM runs WHERE root = $1 AND subject_key IS NOT NULL LIMIT 1", r.Origin).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	k, err := t.keyNamed(ctx, id.String)
+	k, err := t.keyOf(ctx, r.Subject)
 	return &k, err
 }
 
