@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Candidate is a row of the database that claims to be an entry. Whoever may write to the
@@ -88,7 +89,7 @@ func (b StoredBody) Belongs(e *Entry, possible Possible) error {
 	return nil
 }
 
-// Check is [StoredBody.Belongs] for who does not know as what it is stored.
+// Check is [StoredBody.Belongs] for callers that do not know how the body is stored.
 func (b StoredBody) Check(e *Entry, possible Possible) error {
 	switch {
 	case b.Pruned:
@@ -144,7 +145,6 @@ func judge(ctx context.Context, log Log, origin string, possible Possible, candi
 	all := make([]judged, len(candidates))
 	tips := map[string]*judged{}
 	var places []Place
-	var bodies []string
 	before := make([]*judged, len(all)) // the one before in its chain, if that is in the batch
 	asks := make([]int, len(all))       // else its place among places
 	for i := range candidates {
@@ -154,7 +154,6 @@ func judge(ctx context.Context, log Log, origin string, possible Possible, candi
 			j.verdict = rejected
 			continue
 		}
-		bodies = append(bodies, j.e.Body)
 		if tip := tips[j.Chain]; tip != nil && tip.N == j.N-1 {
 			before[i] = tip
 		} else if j.N > 0 {
@@ -164,25 +163,20 @@ func judge(ctx context.Context, log Log, origin string, possible Possible, candi
 		tips[j.Chain] = j
 	}
 	var holders []Holder
-	var stored map[string]StoredBody
-	var err error
 	if len(places) > 0 {
+		var err error
 		if holders, err = log.Holders(ctx, places); err != nil {
 			return nil, err
 		}
 	}
-	if len(bodies) > 0 {
-		if stored, err = log.StoredBodies(ctx, bodies); err != nil {
+	for part := range slices.Chunk(all, bodiesAtOnce) {
+		if err := bodied(ctx, log, possible, part); err != nil {
 			return nil, err
 		}
 	}
 	for i := range all {
 		j := &all[i]
 		if j.verdict == rejected {
-			continue
-		}
-		if j.why = stored[j.e.Body].Belongs(j.e, possible); j.why != nil {
-			j.verdict = rejected
 			continue
 		}
 		switch {
@@ -194,6 +188,36 @@ func judge(ctx context.Context, log Log, origin string, possible Possible, candi
 		}
 	}
 	return all, nil
+}
+
+// bodiesAtOnce bounds the bodies that are read at once: whoever may add bodies may add large ones.
+const bodiesAtOnce = 256
+
+// bodied rejects the candidates whose bodies are not theirs.
+func bodied(ctx context.Context, log Log, possible Possible, some []judged) error {
+	var digests []string
+	for i := range some {
+		if some[i].verdict != rejected {
+			digests = append(digests, some[i].e.Body)
+		}
+	}
+	if len(digests) == 0 {
+		return nil
+	}
+	stored, err := log.StoredBodies(ctx, digests)
+	if err != nil {
+		return err
+	}
+	for i := range some {
+		j := &some[i]
+		if j.verdict == rejected {
+			continue
+		}
+		if j.why = stored[j.e.Body].Belongs(j.e, possible); j.why != nil {
+			j.verdict = rejected
+		}
+	}
+	return nil
 }
 
 // follow judges a candidate by the one before in its chain.

@@ -107,7 +107,8 @@
 //	invocation.permitted [decision]               Invocation
 //	invocation.calling [id/ATTEMPT]               AttemptData, as the three below
 //	invocation.released, invocation.settled, invocation.unknown [id/ATTEMPT, and /resolved
-//	                                              after unknown]
+//	                                              after unknown, /abandoned where nobody
+//	                                              can end it]
 //	budget.set [agent/N]                          BudgetData
 //	hold.opened [id]                              Hold
 //	hold.running, hold.posted, hold.voided, hold.expired [id]   HoldData

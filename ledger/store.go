@@ -195,8 +195,8 @@ type Effects interface {
 	// LastCheck returns the last check of a node in a visit, in the runs of one origin; if
 	// barrier is not "", the last one that was made for it.
 	LastCheck(ctx context.Context, workflow, origin, node string, visit int, barrier string) (Check, error)
-	// Abandoned lists invocations whose call is over, and of whose origin no run is open;
-	// at most limit.
+	// Abandoned lists invocations whose call is over, and of whose origin no run is open, each
+	// with its id and attempt alone; at most limit.
 	Abandoned(ctx context.Context, limit int) ([]Invocation, error)
 
 	Decision(ctx context.Context, id string) (Decision, error)

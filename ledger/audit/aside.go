@@ -45,7 +45,7 @@ func (r *asideRow) entry(origin string) (e *ledger.Entry, whole, err error) {
 	}
 	switch {
 	case !r.Bodied:
-		whole = errors.New("its body was not there when it was set aside")
+		whole = errors.New("its body was not there, or not sealed as its run is, when it was set aside")
 	case !r.Followed:
 		whole = errors.New("the entry before it in its chain was not there when it was set aside")
 	case len(r.Body) == 0:
@@ -151,7 +151,7 @@ func (x *Exported) asides(ctx context.Context, log ledger.Log, origin, path stri
 				return err
 			}
 			switch {
-			case len(raw) > maxAsideLine || listed >= maxAside && !whole:
+			case !whole && (len(raw) > maxAsideLine || listed >= maxAside):
 				more++
 				continue
 			case !whole:
@@ -177,7 +177,7 @@ func (x *Exported) asides(ctx context.Context, log ledger.Log, origin, path stri
 
 // asideLine is the line of a row; whole says that the row is an entry that lacked nothing.
 func asideLine(ctx context.Context, log ledger.Log, origin string, a *ledger.Aside) (raw []byte, whole bool, err error) {
-	row := asideRow{Hash: a.Hash, Chain: a.Chain, N: a.N, Key: a.Key, Kind: a.Kind, Bytes: a.Bytes, Why: a.Why, At: a.At, Bodied: a.Bodied, Followed: a.Followed}
+	row := asideRow{Hash: a.Hash, Chain: a.Chain, N: a.N, Key: a.Key, Kind: a.Kind, Bytes: a.Bytes, Why: a.Why[:min(len(a.Why), maxWhy)], At: a.At, Bodied: a.Bodied, Followed: a.Followed}
 	if e, err := ledger.DecodeEntry(a.Bytes); err == nil && e.Body != "" {
 		row.Body, err = log.Stored(ctx, e.Body)
 		if err != nil && !errors.Is(err, ledger.ErrGone) {
@@ -198,8 +198,6 @@ type setAside struct {
 	key  string
 	kind ledger.Kind
 	prev ledger.Hash
-	// sealed is the id of the key that the body is sealed with, "" for none.
-	sealed string
 	// follows is set once the entry before it in its chain was found in the log.
 	follows bool
 }
@@ -215,9 +213,14 @@ type asides struct {
 	// them.
 	of   map[ledger.Place][]*setAside
 	kept int
+	// beyond counts those that are written as entries, lacked nothing, and are not kept.
+	beyond int64
 }
 
-// maxAsideLine bounds a line of aside.jsonl, in bytes.
+// maxWhy bounds a reason in aside.jsonl, in bytes.
+const maxWhy = 2000
+
+// maxAsideLine bounds a line of aside.jsonl, in bytes. An entry that lacked nothing fits.
 const maxAsideLine = 2*(ledger.MaxEntryBytes+3*ledger.MaxBodyBytes) + 64<<10
 
 // setAsides reads aside.jsonl, before the entries are read.
@@ -265,15 +268,12 @@ func (v *verifier) setAsides(path string) (err error) {
 				a.firstPartial = fmt.Sprintf("%s: %s", asideName(e.Kind, e.Key, ledger.Place{Chain: e.Chain, N: e.N}), lacks)
 			}
 		case a.kept == maxAside:
-			a.n--
-			a.more++
+			a.beyond++
 		default:
 			a.kept++
 			// The entry's texts hold on to its line.
 			at := ledger.Place{Chain: strings.Clone(e.Chain), N: e.N - 1}
-			x := &setAside{key: strings.Clone(e.Key), kind: ledger.Kind(strings.Clone(string(e.Kind))), prev: e.Prev}
-			x.sealed, _ = ledger.Sealed(row.Body)
-			a.of[at] = append(a.of[at], x)
+			a.of[at] = append(a.of[at], &setAside{key: strings.Clone(e.Key), kind: ledger.Kind(strings.Clone(string(e.Kind))), prev: e.Prev})
 		}
 	}
 }
@@ -294,19 +294,14 @@ func (a *asides) beside(e *ledger.Entry, hash ledger.Hash) {
 	}
 }
 
-// judge tells what was set aside.
+// judgeAsides tells what was set aside.
 func (v *verifier) judgeAsides() {
 	var proper, forks int64
 	var first, fork string
 	for before, all := range v.aside.of {
 		for _, x := range all {
 			name := asideName(x.kind, x.key, ledger.Place{Chain: before.Chain, N: before.N + 1})
-			c := v.chains[before.Chain]
 			switch {
-			case c != nil && c.run != "" && c.bodies && c.key != x.sealed:
-				if v.aside.partial++; v.aside.firstPartial == "" || name < v.aside.firstPartial {
-					v.aside.firstPartial = name + ": its body is not sealed as its run is"
-				}
 			case x.follows || before.N < 0:
 				if proper++; first == "" || name < first {
 					first = name
@@ -319,6 +314,9 @@ func (v *verifier) judgeAsides() {
 		}
 	}
 	v.Aside = v.aside.n + v.aside.more
+	if v.aside.beyond > 0 {
+		v.problem(BadChain, -1, "more than %d rows were set aside that are written as entries and lacked nothing: the other %d are not looked at", maxAside, v.aside.beyond)
+	}
 	if proper > 0 {
 		v.problem(BadChain, -1, "%s set aside as if they were no entries of this log, and are, first %s", count(proper, "entry was", "entries were"), first)
 	}

@@ -12,7 +12,7 @@ func About(e *ledger.Entry) string {
 	about := strings.TrimPrefix(e.Key, string(e.Kind)+"/")
 	switch e.Kind {
 	case ledger.InvocationPermitted, ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown:
-		about = strings.TrimSuffix(about, "/resolved")
+		about = strings.TrimSuffix(strings.TrimSuffix(about, "/resolved"), "/abandoned")
 		return about[:max(strings.LastIndexByte(about, '/'), 0)]
 	case ledger.BarrierReminded:
 		return about[:max(strings.LastIndexByte(about, '/'), 0)]

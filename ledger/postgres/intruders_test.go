@@ -72,14 +72,14 @@ func TestTheEngineSetsAside(t *testing.T) {
 		_, err := engine.Append(ctx, ledger.Draft{Chain: "snapshots/s", Key: "snapshot.taken/" + key, Kind: ledger.SnapshotTaken, Data: []byte(`{"server":"s","fingerprint":"","digest":""}`)})
 		require.NoError(t, err)
 	}
-	say("a")
+	say("0")
 	ledgertest.Drain(t, engine, key)
 	require.NoError(t, d.Exec(`INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES (sha256('x'), 'snapshots/s', 1, 'snapshot.taken/b', 'snapshot.taken', 'garbage')`))
 	found, _, err := engine.Recover(ctx, 0)
 	require.NoError(t, err)
 	require.Equal(t, 1, found)
 	ledgertest.Drain(t, engine, key)
-	say("b")
+	say("1")
 	ledgertest.Drain(t, engine, key)
 	status, err := reader.Status(ctx)
 	require.NoError(t, err)
@@ -96,8 +96,8 @@ func TestTheEngineSetsAside(t *testing.T) {
 	for column, value := range map[string]string{"chain": "'snapshots/t'", "n": "7", "key": "'other'"} {
 		columns := map[string]string{"chain": "chain", "n": "n", "key": "key"}
 		columns[column] = value
-		raw := `convert_to(replace(convert_from(bytes, 'UTF8'), '"key":"snapshot.taken/a"', '"key":"snapshot.taken/z"'), 'UTF8')`
-		_, err := conn.Exec(ctx, "INSERT INTO entries (hash, chain, n, key, kind, bytes) SELECT sha256('\\x00'::bytea || "+raw+"), "+columns["chain"]+", "+columns["n"]+", "+columns["key"]+", kind, "+raw+" FROM entries WHERE key = 'snapshot.taken/a'")
+		raw := `convert_to(replace(convert_from(bytes, 'UTF8'), '"key":"snapshot.taken/0"', '"key":"snapshot.taken/9"'), 'UTF8')`
+		_, err := conn.Exec(ctx, "INSERT INTO entries (hash, chain, n, key, kind, bytes) SELECT sha256('\\x00'::bytea || "+raw+"), "+columns["chain"]+", "+columns["n"]+", "+columns["key"]+", kind, "+raw+" FROM entries WHERE key = 'snapshot.taken/0'")
 		require.ErrorContains(t, err, "row-level security", column)
 	}
 }

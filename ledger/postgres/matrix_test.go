@@ -123,7 +123,7 @@ func TestPrivileges(t *testing.T) {
 		}
 	}
 	require.Empty(t, cmp.Diff(want, have))
-	const follows, move = "entry_follows(bytea,text,bigint,text,text,bytea)", "move_hold(text,text,boolean,bigint)"
+	const follows, move = "entry_follows(bigint,bytea,text,bigint,text,text,bytea)", "move_hold(text,text,boolean,bigint)"
 	may := map[string][]string{
 		roles.Engine:   {"drop_packets()", follows, "prune_bodies(text,bigint)", "set_aside(bigint[],text[])"},
 		roles.Guardian: {follows, move}, roles.Effects: {follows, move}, roles.Applier: {follows}, roles.Publisher: {follows}, roles.Reader: nil, roles.Tools: nil,

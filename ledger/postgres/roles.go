@@ -251,13 +251,19 @@ func policies(r Roles) (out []string) {
 		}
 	}
 	states := func(name, role string, of []domain) string {
-		return name + " FOR INSERT TO " + role + " WITH CHECK ((" + within(of) + ") AND entry_follows(hash, chain, n, key, kind, bytes))"
+		return name + " FOR INSERT TO " + role + " WITH CHECK ((" + within(of) + ") AND entry_follows(serial, hash, chain, n, key, kind, bytes))"
 	}
-	on("entries", states("engine", r.Engine, domains.engine), states("guardian", r.Guardian, domains.guardian), states("effects", r.Effects, domains.effects),
+	// The guardian alone says that a call was abandoned.
+	calls := strings.TrimSuffix(states("effects", r.Effects, domains.effects), ")") + " AND key NOT LIKE '" + string(ledger.InvocationUnknown) + "/%/abandoned')"
+	on("entries", states("engine", r.Engine, domains.engine), states("guardian", r.Guardian, domains.guardian), calls,
 		states("applier", r.Applier, domains.applier), states("publisher", r.Publisher, domains.publisher))
 	// What has its place in the tree gets no other, and nobody takes the number of an entry to come.
 	on("pending", "place FOR DELETE TO "+r.Engine+" USING (true)",
 		"add FOR INSERT WITH CHECK (NOT EXISTS (SELECT FROM log_index i WHERE i.serial = pending.serial) AND EXISTS (SELECT FROM entries_serial_seq s WHERE s.last_value >= pending.serial))")
+	// A packet stands behind the bodies of entries that name it: others would keep it for longer.
+	on("evidence_refs", "stand FOR INSERT TO "+r.Guardian+` WITH CHECK (EXISTS (SELECT FROM entries e
+		WHERE substr(e.bytes, octet_length(e.bytes) - 72, 71) = convert_to(body, 'UTF8') AND octet_length(e.bytes) > 73
+		AND position(convert_to('{"name":"`+ledger.EvidenceRef+`","digest":"' || packet || '"}', 'UTF8') IN e.bytes) > 0))`)
 	// Effects ends tasks, and makes none of them another.
 	on("tasks", "draft FOR INSERT TO "+r.Guardian+" WITH CHECK (true)", "sign FOR UPDATE TO "+r.Guardian+" USING (true)",
 		"execute FOR UPDATE TO "+r.Effects+" USING (state = 'signed') WITH CHECK (state = 'executed')")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -58,7 +59,7 @@ func TestForms(t *testing.T) { ledgertest.Forms(t, intruded) }
 func TestReplayedCheckpoints(t *testing.T) { ledgertest.Replayed(t, intruded) }
 
 // TestHiddenEntries: an entry that a row of log_index has passed over is told of. It gets no place
-// any more.
+// any more, and nothing is returned to those that wait.
 func TestHiddenEntries(t *testing.T) {
 	d, key := intruded(t), ledgertest.Key(t)
 	for _, k := range []string{"a", "b"} {
@@ -72,11 +73,30 @@ func TestHiddenEntries(t *testing.T) {
 	require.NoError(t, d.Exec("INSERT INTO log_index (place, serial) VALUES (100, 100)"))
 	n, _, err := d.Store.Recover(t.Context(), 0)
 	require.NoError(t, err)
-	require.Equal(t, 1, n)
+	require.Zero(t, n)
+	status, err := d.Store.Status(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, status.Lost)
 	lost, err := d.Store.Lost(t.Context(), 0, 10)
 	require.NoError(t, err)
 	require.Len(t, lost, 1)
 	require.Equal(t, "c", lost[0].Key)
+}
+
+// TestBodiesAreFound: to read bodies takes no look at all runs.
+func TestBodiesAreFound(t *testing.T) {
+	d := intruded(t)
+	require.NoError(t, d.Exec("WITH RECURSIVE u (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM u WHERE n < 200000) INSERT INTO runs (workflow, root, origin, opened_at, state, doc) SELECT 'w' || n, 'r', 'r', 0, 'failed', '{}' FROM u"))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	digests := make([]string, 1000)
+	for i := range digests {
+		raw := fmt.Appendf(nil, `{"data":{},"salt":"%032x"}`, i)
+		digests[i] = ledger.BodyDigest(raw)
+		require.NoError(t, d.Exec("INSERT INTO bodies (digest, chain, class, at, bytes) VALUES ($1, $2, 'operational', 0, $3)", digests[i], fmt.Sprintf("run/w%d/r", i+1), raw))
+	}
+	_, err := d.Store.StoredBodies(ctx, digests) // 200,000,000 rows of runs would take longer
+	require.NoError(t, err)
 }
 
 // stuck is a log in which looks for lost entries fail, or do not end.

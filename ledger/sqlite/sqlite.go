@@ -68,16 +68,16 @@ func dialect() sqlstore.Dialect {
 			LEFT JOIN entries e ON e.chain = u.value ->> 'Chain' AND e.n = u.value ->> 'N' LEFT JOIN log_index i ON i.serial = e.serial ORDER BY u.key`,
 		Places:   func(of []ledger.Place) []any { return []any{list(of)} },
 		Place:    place,
+		Named:    "EXISTS (SELECT 1 FROM entries e WHERE substr(e.bytes, -73, 71) = CAST(b.digest AS BLOB) AND e.chain = b.chain)",
 		SetAside: setAside,
 		Waiting:  "SELECT count(*) FROM entries WHERE serial > coalesce((SELECT max(serial) FROM log_index), 0)",
 		// Entries get their places in the order of their serials, so that only rows of log_index
 		// that somebody has added pass one over, and it gets none any more.
 		Lost: "SELECT " + sqlstore.Columns + ` FROM entries e WHERE e.serial > $1 AND e.serial <= (SELECT max(serial) FROM log_index)
 			AND NOT EXISTS (SELECT 1 FROM log_index i WHERE i.serial = e.serial) ORDER BY e.serial LIMIT $2`,
-		Recover: func(ctx context.Context, t *sql.Tx, after int64) (found int, upTo int64, err error) {
-			err = t.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM entries e WHERE e.serial > ? AND e.serial <= (SELECT max(serial) FROM log_index)
-				AND NOT EXISTS (SELECT 1 FROM log_index i WHERE i.serial = e.serial)), (SELECT coalesce(max(serial), 0) FROM log_index)`, after).Scan(&found, &upTo)
-			return found, upTo, err
+		// They stay lost: see Status.
+		Recover: func(_ context.Context, _ *sql.Tx, after int64) (found int, upTo int64, err error) {
+			return 0, after, nil
 		},
 		Erased: erased,
 		Prune: func(ctx context.Context, t *sql.Tx, class string, before int64) (int, error) {
@@ -162,28 +162,35 @@ func write(ctx context.Context, t *sql.Tx, chain string, at int64, rows []sqlsto
 	return nil
 }
 
+// alike is the condition that a body b is sealed as its run is.
+const alike = "(b.chain NOT LIKE 'run/%' OR b.subject_key IS (SELECT r.subject_key FROM runs r WHERE 'run/' || r.workflow || '/' || r.root = (b.chain || '')))"
+
 // named is the condition that a body b is stored as that of an entry e.
 const named = `b.chain = CAST(e.bytes AS TEXT) ->> 'chain' AND b.class = CAST(e.bytes AS TEXT) ->> 'class'
 	AND b.at = CAST(round(unixepoch(CAST(e.bytes AS TEXT) ->> 'at', 'subsec') * 1000) AS INTEGER)`
 
-// setAside moves rows that have no place.
+// setAside moves rows that have no place. One that is set aside at once was none before another.
 func setAside(ctx context.Context, t *sql.Tx, rows []ledger.Aside) error {
+	serials := make([]int64, len(rows))
+	for i := range rows {
+		serials[i] = rows[i].Serial
+	}
+	which := list(serials)
 	for i := range rows {
 		_, err := t.ExecContext(ctx, `INSERT INTO aside (serial, hash, chain, n, key, kind, bytes, why, at, bodied, followed)
-			SELECT serial, hash, chain, n, key, kind, bytes, ?, `+clock+`,
+			SELECT serial, hash, chain, n, key, kind, bytes, substr($1, 1, 500), `+clock+`,
 				json_valid(CAST(e.bytes AS TEXT)) AND (
-					EXISTS (SELECT 1 FROM bodies b WHERE b.digest = CAST(e.bytes AS TEXT) ->> 'body' AND `+named+`)
+					EXISTS (SELECT 1 FROM bodies b WHERE b.digest = CAST(e.bytes AS TEXT) ->> 'body' AND `+named+` AND `+alike+`)
 					OR EXISTS (SELECT 1 FROM pruned_early b WHERE b.digest = CAST(e.bytes AS TEXT) ->> 'body' AND `+named+`)),
-				n = 0 OR EXISTS (SELECT 1 FROM entries b WHERE b.chain = e.chain AND b.n = e.n - 1)
-			FROM entries e WHERE serial = ? AND NOT EXISTS (SELECT 1 FROM log_index i WHERE i.serial = e.serial)`, rows[i].Why, rows[i].Serial)
+				n = 0 OR EXISTS (SELECT 1 FROM entries b WHERE b.chain = e.chain AND b.n = e.n - 1
+					AND (EXISTS (SELECT 1 FROM log_index i WHERE i.serial = b.serial) OR b.serial NOT IN (SELECT value FROM json_each($3))))
+			FROM entries e WHERE serial = $2 AND NOT EXISTS (SELECT 1 FROM log_index i WHERE i.serial = e.serial)`, rows[i].Why, rows[i].Serial, which)
 		if err != nil {
 			return err
 		}
-		if _, err := t.ExecContext(ctx, "DELETE FROM entries WHERE serial = ? AND EXISTS (SELECT 1 FROM aside a WHERE a.serial = entries.serial)", rows[i].Serial); err != nil {
-			return err
-		}
 	}
-	return nil
+	_, err := t.ExecContext(ctx, "DELETE FROM entries WHERE serial IN (SELECT value FROM json_each(?)) AND EXISTS (SELECT 1 FROM aside a WHERE a.serial = entries.serial)", which)
+	return err
 }
 
 // place indexes a batch. All entries before the last have a place, so the next

@@ -146,24 +146,11 @@ func (t *tx) extend(ctx context.Context, chain string, drafts []ledger.Draft, wh
 		}
 	}
 	if len(rows) > 0 {
-		t.tips.keep(chain, n, prev)
+		t.found[chain] = tip{n, prev}
 	}
-	return t.evident(ctx, packets, sealed)
-}
-
-// evident records the bodies to which evidence packets belong. Packets of bodies
-// that nobody can read are removed at once.
-func (t *tx) evident(ctx context.Context, packets []any, sealed *sealKey) error {
-	if len(packets) == 0 {
-		return nil
-	}
-	if _, err := t.insert(ctx, "INSERT INTO evidence_refs (packet, body) VALUES ", " ON CONFLICT DO NOTHING", 2, packets); err != nil {
-		return err
-	}
-	if sealed != nil && sealed.gone {
-		return t.d.Packets(ctx, t.tx)
-	}
-	return nil
+	// The bodies to which evidence packets belong.
+	_, err = t.insert(ctx, "INSERT INTO evidence_refs (packet, body) VALUES ", " ON CONFLICT DO NOTHING", 2, packets)
+	return err
 }
 
 // look reads the head of a locked chain, and, if it is careful, the entries that
@@ -356,6 +343,9 @@ func (t *tx) body(ctx context.Context, d *ledger.Draft, row *Row) (err error) {
 	}
 	k := t.keys[d.Chain]
 	if d.Subject != "" {
+		if _, _, run := ledger.RunOf(d.Chain); run || d.Kind.Class().Rank() > ledger.Evidence.Rank() {
+			return fmt.Errorf("%w: an entry of kind %s in the chain %.80q is about no person by itself", ledger.ErrInvalid, d.Kind, d.Chain)
+		}
 		own, err := t.keyOf(ctx, d.Subject)
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"chimera.ai/engine/ledger"
@@ -67,7 +68,7 @@ func scanStored(rows *sql.Rows) (b namedBody, err error) {
 
 func (s *Store) selectStored() string {
 	return "SELECT u.value, b.bytes, p.digest, coalesce(p.chain, b.chain), coalesce(p.class, b.class), coalesce(p.at, b.at), r.subject_key FROM " + s.d.Each +
-		" LEFT JOIN bodies b ON b.digest = u.value LEFT JOIN pruned_early p ON p.digest = u.value LEFT JOIN runs r ON 'run/' || r.workflow || '/' || r.root = b.chain"
+		" LEFT JOIN bodies b ON b.digest = u.value LEFT JOIN pruned_early p ON p.digest = u.value LEFT JOIN runs r ON 'run/' || r.workflow || '/' || r.root = (b.chain || '')" // SQLite uses the index for an expression alone
 }
 
 // StoredBodies implements [ledger.Log].
@@ -138,25 +139,28 @@ func (t *tips) has(chain string, n int64, hash ledger.Hash) bool {
 	return ok && have == tip{n, hash}
 }
 
-func (t *tips) keep(chain string, n int64, hash ledger.Hash) {
+func (t *tips) keep(found map[string]tip) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.of == nil || len(t.of) >= maxTips {
 		t.of = map[string]tip{}
 	}
-	t.of[chain] = tip{n, hash}
+	maps.Copy(t.of, found)
 }
+
+// bodiesAtOnce bounds the bodies that are read at once.
+const bodiesAtOnce = 64
 
 // tails are how many entries of a chain are read at once, back from its end: the first has
 // its place, unless others write to the chain, too.
 var tails = []int{1, 64, 1024}
 
-// proper returns an error unless the end of a locked chain is one that the log can take:
-// entries back to one that has its place in the log, or was found proper before. What is none was not written by a store,
-// and whoever continued it would lose what they have stated.
+// proper returns an error unless the end of a locked chain is one that the log can take. It looks
+// back to an entry that has its place in the log, or was found proper before. What is none was not
+// written by a store, and whoever continued it would lose what they have stated.
 func (t *tx) proper(ctx context.Context, chain string, n int64, hash ledger.Hash) error {
 	head := tip{n, hash}
-	if t.tips.has(chain, n, hash) {
+	if t.known(chain, n, hash) {
 		return nil
 	}
 	for try := 0; ; try++ {
@@ -166,10 +170,16 @@ func (t *tx) proper(ctx context.Context, chain string, n int64, hash ledger.Hash
 			return err
 		}
 		if done {
-			t.tips.keep(chain, head.n, head.hash)
+			t.found[chain] = head
 			return nil
 		}
 	}
+}
+
+// known reports whether the end of a chain was found proper before, or written by this transaction.
+func (t *tx) known(chain string, n int64, hash ledger.Hash) bool {
+	end, ok := t.found[chain]
+	return ok && end == tip{n, hash} || t.tips.has(chain, n, hash)
 }
 
 // back looks at up to limit entries of a chain, from the one that has this place and hash on
@@ -205,7 +215,7 @@ func (t *tx) back(ctx context.Context, chain string, n *int64, hash *ledger.Hash
 		if r.N != *n || r.Hash != *hash {
 			return false, improper(r, errors.New("the one behind it does not follow it"))
 		}
-		if r.placed || t.tips.has(chain, r.N, r.Hash) {
+		if r.placed || t.known(chain, r.N, r.Hash) {
 			done = true
 			break
 		}
@@ -223,21 +233,22 @@ func (t *tx) back(ctx context.Context, chain string, n *int64, hash *ledger.Hash
 	if len(found) == 0 {
 		return false, improper(row{Candidate: ledger.Candidate{N: *n}}, errors.New("it is not there"))
 	}
-	if len(digests) == 0 {
-		return done, nil
-	}
-	stored, err := t.rows(ctx, t.selectStored(), t.d.List(digests))
-	if err != nil {
-		return false, err
-	}
-	bodies, err := collect(stored, scanStored)
-	if err != nil {
-		return false, err
-	}
-	by := byDigest(bodies)
-	for i, e := range entries {
-		if err := by[e.Body].Belongs(e, model.Possible); err != nil {
-			return false, improper(found[i], err)
+	// A few at a time: whoever may add bodies may add large ones.
+	for first := 0; first < len(entries); first += bodiesAtOnce {
+		last := min(first+bodiesAtOnce, len(entries))
+		stored, err := t.rows(ctx, t.selectStored(), t.d.List(digests[first:last]))
+		if err != nil {
+			return false, err
+		}
+		bodies, err := collect(stored, scanStored)
+		if err != nil {
+			return false, err
+		}
+		by := byDigest(bodies)
+		for i := first; i < last; i++ {
+			if err := by[entries[i].Body].Belongs(entries[i], model.Possible); err != nil {
+				return false, improper(found[i], err)
+			}
 		}
 	}
 	return done, nil

@@ -68,17 +68,18 @@ func (s *Store) Claim(ctx context.Context, id, decision, token string, d time.Du
 		if err != nil {
 			return i, err
 		}
-		if h != nil {
-			if h.Status != ledger.TxPending {
-				return i, fmt.Errorf("%w: its hold is %s", ledger.ErrExpired, h.Status)
-			}
-			if _, err := t.move(ctx, *h, ledger.TxPending, ledger.HoldRunning, nil); err != nil {
-				return i, err
-			}
+		if h != nil && h.Status != ledger.TxPending {
+			return i, fmt.Errorf("%w: its hold is %s", ledger.ErrExpired, h.Status)
 		}
 		if _, err := t.exec(ctx, "UPDATE invocations SET state = $2, attempt = $3, call_not_after = $4, unused = FALSE, token = $5, doubted = $6 WHERE id = $1",
 			id, string(i.State), i.Attempt, millis(*i.CallNotAfter), token, i.Doubted); err != nil {
 			return i, err
+		}
+		if h != nil {
+			// A hold runs once what it pays for is called.
+			if _, err := t.move(ctx, *h, ledger.TxPending, ledger.HoldRunning, nil); err != nil {
+				return i, err
+			}
 		}
 		_, err = t.state(ctx, ofInvocation(r, ledger.InvocationCalling, "", i.Attempt),
 			ledger.AttemptData{ID: id, Attempt: i.Attempt, DecisionID: decision, CallNotAfter: i.CallNotAfter})
@@ -139,8 +140,11 @@ func (s *Store) Settle(ctx context.Context, id string, e ledger.Effect) (ledger.
 			}
 		}
 		suffix := ""
-		if r.State == ledger.Unknown {
+		switch {
+		case r.State == ledger.Unknown:
 			suffix = "/resolved"
+		case e.Abandoned:
+			suffix = "/abandoned" // which who calls cannot have taken
 		}
 		d := ofInvocation(r, ends[i.State], suffix, i.Attempt)
 		d.Refs = refs("output", i.OutputDigest)

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -134,7 +135,13 @@ func (s *Store) Signer(ctx context.Context, id string) (ledger.Signer, error) {
 // ListSigners implements [ledger.Directory].
 func (s *Store) ListSigners(ctx context.Context, page ledger.Page) ([]ledger.Signer, error) {
 	limit, offset := limits(page)
-	return list(ctx, s, "list signers", "SELECT doc FROM signers ORDER BY id LIMIT $1 OFFSET $2", []any{limit, offset}, document[ledger.Signer])
+	return openAll(ctx, s, "list signers", "SELECT doc FROM signers ORDER BY id LIMIT $1 OFFSET $2", []any{limit, offset}, scanText,
+		func(_ context.Context, _ *opener, raw string) (v ledger.Signer, err error) {
+			if json.Unmarshal([]byte(raw), &v) != nil {
+				err = sql.ErrNoRows // somebody has put it there
+			}
+			return v, err
+		})
 }
 
 const selectTool = "SELECT tool_id, name, version, schema, registered_at, fingerprint, status FROM mcp_tool_registry"

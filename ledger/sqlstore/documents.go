@@ -14,16 +14,6 @@ import (
 
 func scanText(rows *sql.Rows) (raw string, err error) { return raw, rows.Scan(&raw) }
 
-// document reads an entity that is stored as JSON, and is about no person.
-func document[T any](rows *sql.Rows) (T, error) {
-	var v T
-	var raw string
-	if err := rows.Scan(&raw); err != nil {
-		return v, err
-	}
-	return v, json.Unmarshal([]byte(raw), &v)
-}
-
 // text encodes an entity. Text that is not UTF-8 would change.
 func text(v any) (string, error) {
 	if !valid(reflect.ValueOf(v)) {

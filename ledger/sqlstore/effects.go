@@ -460,13 +460,9 @@ func (s *Store) Abandoned(ctx context.Context, limit int) ([]ledger.Invocation, 
 		return nil, err
 	}
 	limit, _ = limits(ledger.Page{Limit: limit})
-	return openAll(ctx, s, "list abandoned invocations", selectInvocation+` WHERE state = 'calling' AND call_not_after < $1
+	return list(ctx, s, "list abandoned invocations", `SELECT id, attempt FROM invocations WHERE state = 'calling' AND call_not_after < $1
 		AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.origin = invocations.origin AND runs.state = 'running') ORDER BY call_not_after, id LIMIT $2`,
-		[]any{now - ledger.CallSkew.Milliseconds(), limit}, func(rows *sql.Rows) (row, error) { return scanInvocation(rows.Scan) },
-		func(ctx context.Context, o *opener, r row) (ledger.Invocation, error) {
-			r, err := o.invocation(ctx, r)
-			return r.Invocation, err
-		})
+		[]any{now - ledger.CallSkew.Milliseconds(), limit}, func(rows *sql.Rows) (i ledger.Invocation, err error) { return i, rows.Scan(&i.ID, &i.Attempt) })
 }
 
 // Decision implements [ledger.Effects].

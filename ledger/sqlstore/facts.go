@@ -144,19 +144,26 @@ func (s *Store) TakeSnapshot(ctx context.Context, v ledger.Snapshot) error {
 }
 
 // lastSnapshot reports whether the last entry of a locked chain of snapshots states one. The table
-// does not count: whoever adds a row there without an entry would keep one out of the log.
+// does not count, nor does a row that is no entry: whoever adds one would keep a snapshot out of
+// the log.
 func (t *tx) lastSnapshot(ctx context.Context, chain string, v ledger.Snapshot) (bool, error) {
-	var raw []byte
-	err := t.row(ctx, "SELECT bytes FROM entries WHERE chain = $1 ORDER BY n DESC LIMIT 1", chain).Scan(&raw)
+	var n int64
+	var hash ledger.Hash
+	var digest, raw []byte
+	err := t.row(ctx, "SELECT n, hash, bytes FROM entries WHERE chain = $1 ORDER BY n DESC LIMIT 1", chain).Scan(&n, &digest, &raw)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
+	}
+	if err == nil {
+		copy(hash[:], digest)
+		err = t.proper(ctx, chain, n, hash)
 	}
 	if err != nil {
 		return false, err
 	}
 	e, err := ledger.DecodeEntry(raw)
 	if err != nil || e.Ref("listing") != v.Digest {
-		return false, nil // if it is no entry, whoever continues it is told
+		return false, err
 	}
 	stored, err := t.opener().body(ctx, e.Body)
 	if errors.Is(err, ledger.ErrGone) || errors.Is(err, ledger.ErrSealed) {

@@ -71,6 +71,8 @@ type Dialect struct {
 	// order of these, and Places makes its arguments.
 	Holders string
 	Places  func([]ledger.Place) []any
+	// Named is the condition that an entry of its chain names a body b.
+	Named string
 	// SetAside moves entries without a place to the table aside.
 	SetAside func(ctx context.Context, t *sql.Tx, rows []ledger.Aside) error
 	// Waiting counts the entries that wait for a place.
@@ -224,7 +226,9 @@ type tx struct {
 	chains map[string]bool
 	// keys caches the keys of chains, nil for those that are not sealed.
 	keys map[string]*sealKey
-	now  ledger.Time
+	// found are the ends of chains that are proper once it is committed.
+	found map[string]tip
+	now   ledger.Time
 	// careful reports that a value that should have been new existed in an
 	// earlier attempt. Only then are entries looked up by their keys, since
 	// most are new.
@@ -306,7 +310,7 @@ func (s *Store) once(ctx context.Context, careful bool, f func(*tx) error) (err 
 			_ = t.Rollback()
 		}
 	}()
-	x := &tx{Store: s, tx: t, chains: map[string]bool{}, keys: map[string]*sealKey{}, careful: careful || s.d.Look}
+	x := &tx{Store: s, tx: t, chains: map[string]bool{}, keys: map[string]*sealKey{}, found: map[string]tip{}, careful: careful || s.d.Look}
 	if err := f(x); err != nil {
 		return err
 	}
@@ -314,6 +318,7 @@ func (s *Store) once(ctx context.Context, careful bool, f func(*tx) error) (err 
 	if err := t.Commit(); err != nil {
 		return err
 	}
+	s.tips.keep(x.found)
 	return s.there() // it may have gone meanwhile
 }
 
@@ -330,8 +335,8 @@ func (t *tx) lock(ctx context.Context, chain string) error {
 	if t.chains[chain] {
 		return nil
 	}
-	if len(chain) > maxText || storable([]any{chain}) != nil {
-		return fmt.Errorf("%w: %.80q is no name of a chain", ledger.ErrInvalid, chain)
+	if err := named(chain); err != nil {
+		return err
 	}
 	var ms int64
 	if err := t.row(ctx, t.d.Lock, chain).Scan(&ms); err != nil {
@@ -339,6 +344,14 @@ func (t *tx) lock(ctx context.Context, chain string) error {
 	}
 	t.chains[chain] = true
 	t.now = instant(ms)
+	return nil
+}
+
+// named returns an error unless a chain may have a name.
+func named(chain string) error {
+	if chain == "" || len(chain) > maxText || storable([]any{chain}) != nil {
+		return fmt.Errorf("%w: %.80q is no name of a chain", ledger.ErrInvalid, chain)
+	}
 	return nil
 }
 

@@ -261,5 +261,10 @@ func (s *Store) Task(ctx context.Context, id string) (task.Task, error) {
 func (s *Store) ListTasks(ctx context.Context, state task.State, page ledger.Page) ([]task.Task, error) {
 	limit, offset := limits(page)
 	return openAll(ctx, s, "list tasks", "SELECT doc FROM tasks WHERE state = $1 OR $1 = '' ORDER BY serial DESC LIMIT $2 OFFSET $3",
-		[]any{string(state), limit, offset}, scanText, openTask)
+		[]any{string(state), limit, offset}, scanText, func(ctx context.Context, o *opener, raw string) (task.Task, error) {
+			if !json.Valid([]byte(raw)) {
+				return nil, sql.ErrNoRows // somebody has put it there
+			}
+			return openTask(ctx, o, raw)
+		})
 }

@@ -25,10 +25,11 @@ CREATE TABLE aside (
 	key    TEXT NOT NULL,
 	kind   TEXT NOT NULL,
 	bytes  BYTEA NOT NULL,
-	why    TEXT NOT NULL,
+	why    TEXT NOT NULL CHECK (octet_length(why) <= 2000),
 	at     BIGINT NOT NULL,
-	-- Whether there was the body that the bytes name, if any, and the entry before in the
-	-- chain: who adds them later cannot make it look as if an entry had been set aside.
+	-- Whether there was the body that the bytes name, if any, as that of the entry and sealed as
+	-- its run is, and the entry before in the chain: who adds them later cannot make it look as
+	-- if an entry had been set aside.
 	bodied   BOOLEAN NOT NULL,
 	followed BOOLEAN NOT NULL
 );
@@ -330,16 +331,18 @@ CREATE TABLE invocations (
 	permit_until   BIGINT NOT NULL,
 	unused         BOOLEAN NOT NULL,
 	token          TEXT NOT NULL, -- of the last claim
-	state          TEXT NOT NULL,
+	state          TEXT NOT NULL CHECK (state IN ('permitted', 'calling', 'released', 'settled', 'unknown')),
 	attempt        INT NOT NULL,
 	doubted        BOOLEAN NOT NULL DEFAULT FALSE,
 	call_not_after BIGINT,
 	output_digest  TEXT NOT NULL,
 	-- What the call answered, sealed to the invocation where there are keys.
-	output         BYTEA
+	output         BYTEA,
+	CHECK (state NOT IN ('calling', 'unknown') OR call_not_after IS NOT NULL)
 );
 CREATE INDEX invocations_origin ON invocations (origin);
 CREATE INDEX invocations_chain ON invocations (chain);
+CREATE INDEX invocations_hold ON invocations (hold_id) WHERE hold_id <> '';
 CREATE INDEX invocations_calling ON invocations (call_not_after) WHERE state = 'calling';
 CREATE TABLE snapshots (
 	serial BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
@@ -420,6 +423,19 @@ BEGIN
 	RETURN NULL;
 END $$;
 -- +goose StatementEnd
+-- A tile is over entries that have places, and goes on from the narrower ones.
+-- +goose StatementBegin
+CREATE FUNCTION fit_tile() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF NEW.level NOT BETWEEN 0 AND 6 OR NEW.n NOT BETWEEN 0 AND 1::bigint << 54 OR NEW.width NOT BETWEEN 1 AND 256 OR octet_length(NEW.data) <> 32 * NEW.width
+			OR (NEW.n::numeric * 256 + NEW.width) * 256::numeric ^ NEW.level > (SELECT coalesce(max(i.place), -1) + 1 FROM log_index i)
+			OR EXISTS (SELECT FROM log_tiles w WHERE (w.level, w.n) = (NEW.level, NEW.n)
+				AND substr(w.data, 1, least(octet_length(w.data), octet_length(NEW.data))) <> substr(NEW.data, 1, least(octet_length(w.data), octet_length(NEW.data)))) THEN
+		RAISE EXCEPTION 'table log_tiles of the ledger has no such tile' USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	RETURN NEW;
+END $$;
+-- +goose StatementEnd
 -- +goose StatementBegin
 CREATE FUNCTION keep_body() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -455,6 +471,7 @@ BEGIN
 	CREATE TRIGGER fits BEFORE INSERT ON log_batches FOR EACH ROW EXECUTE FUNCTION fit_checkpoint();
 	CREATE TRIGGER fits BEFORE INSERT ON log_cosignatures FOR EACH ROW EXECUTE FUNCTION fit_cosignature();
 	CREATE TRIGGER fits AFTER INSERT ON log_index REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION fit_places();
+	CREATE TRIGGER fits BEFORE INSERT ON log_tiles FOR EACH ROW EXECUTE FUNCTION fit_tile();
 	CREATE TRIGGER append_only BEFORE UPDATE ON log_tiles FOR EACH ROW EXECUTE FUNCTION refuse_change();
 	CREATE TRIGGER kept BEFORE DELETE ON log_tiles FOR EACH ROW EXECUTE FUNCTION keep_tile();
 	CREATE TRIGGER never_emptied BEFORE TRUNCATE ON log_tiles FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
@@ -515,14 +532,16 @@ END $$;
 CREATE CONSTRAINT TRIGGER pruned AFTER INSERT ON entries DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.kind = 'body.pruned')
 	EXECUTE FUNCTION stated_pruning();
 
--- Whether there is the body that an entry names, stored as that entry's. What is no entry names none.
+-- Whether there is the body that an entry names, stored as that entry's, and sealed as its run is.
+-- What is no entry names none.
 -- +goose StatementBegin
 CREATE FUNCTION entry_bodied(its_bytes BYTEA) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
 DECLARE said RECORD;
 BEGIN
 	SELECT e.body, e.chain, e.class, floor(extract(epoch FROM e.at) * 1000) AS at INTO said
 		FROM json_to_record(convert_from(its_bytes, 'UTF8')::json) AS e (body TEXT, chain TEXT, class TEXT, at TIMESTAMPTZ);
-	RETURN EXISTS (SELECT FROM bodies b WHERE b.digest = said.body AND (b.chain, b.class, b.at) = (said.chain, said.class, said.at))
+	RETURN EXISTS (SELECT FROM bodies b WHERE b.digest = said.body AND (b.chain, b.class, b.at) = (said.chain, said.class, said.at)
+			AND (NOT starts_with(b.chain, 'run/') OR b.subject_key IS NOT DISTINCT FROM (SELECT r.subject_key FROM runs r WHERE 'run/' || r.workflow || '/' || r.root = b.chain)))
 		OR EXISTS (SELECT FROM pruned_early p WHERE p.digest = said.body AND (p.chain, p.class, p.at) = (said.chain, said.class, said.at));
 EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
 	RETURN false;
@@ -535,7 +554,7 @@ CREATE FUNCTION set_aside(which BIGINT[], reasons TEXT[]) RETURNS BIGINT LANGUAG
 DECLARE gone BIGINT;
 BEGIN
 	INSERT INTO aside (serial, hash, chain, n, key, kind, bytes, why, at, bodied, followed)
-		SELECT e.serial, e.hash, e.chain, e.n, e.key, e.kind, e.bytes, u.why, floor(extract(epoch FROM clock_timestamp()) * 1000),
+		SELECT e.serial, e.hash, e.chain, e.n, e.key, e.kind, e.bytes, left(u.why, 500), floor(extract(epoch FROM clock_timestamp()) * 1000),
 			entry_bodied(e.bytes),
 			e.n = 0 OR EXISTS (SELECT FROM entries b WHERE b.chain = e.chain AND b.n = e.n - 1
 				-- One that is set aside at once was none.
@@ -568,7 +587,7 @@ REVOKE EXECUTE ON FUNCTION drop_packets FROM PUBLIC;
 -- Whether a new entry is what its bytes say, now, and the next of its chain. Each role has a
 -- policy that asks for it.
 -- +goose StatementBegin
-CREATE FUNCTION entry_follows(its_hash BYTEA, its_chain TEXT, its_n BIGINT, its_key TEXT, its_kind TEXT, its_bytes BYTEA) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
+CREATE FUNCTION entry_follows(its_serial BIGINT, its_hash BYTEA, its_chain TEXT, its_n BIGINT, its_key TEXT, its_kind TEXT, its_bytes BYTEA) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
 DECLARE said RECORD; last BYTEA;
 BEGIN
 	SELECT * INTO said FROM json_to_record(convert_from(its_bytes, 'UTF8')::json) AS e (chain TEXT, n BIGINT, key TEXT, kind TEXT, prev TEXT, at TIMESTAMPTZ);
@@ -576,6 +595,8 @@ BEGIN
 			OR its_hash <> sha256('\x00'::bytea || its_bytes)
 			-- No kind takes the key of another. Outcomes of nodes have one for all three kinds.
 			OR NOT (its_key = its_kind OR starts_with(its_key, its_kind || '/') OR starts_with(its_kind, 'node.') AND starts_with(its_key, 'node/'))
+			-- What may be said again and again is numbered by its place: nobody takes a number to come.
+			OR its_kind IN ('run.closed', 'body.pruned', 'snapshot.taken') AND its_key <> its_kind || '/' || its_n
 			-- A run begins once, and with nothing else.
 			OR (its_kind = 'run.opened') <> (its_n = 0 AND starts_with(its_chain, 'run/'))
 			-- Clocks may be set by a minute in the middle of a transaction, and nobody writes in one
@@ -587,7 +608,7 @@ BEGIN
 	IF its_n = 0 THEN
 		RETURN coalesce(said.prev = '', false);
 	END IF;
-	SELECT e.hash INTO last FROM entries e WHERE e.chain = its_chain AND e.n = its_n - 1;
+	SELECT e.hash INTO last FROM entries e WHERE e.chain = its_chain AND e.n = its_n - 1 AND e.serial < its_serial;
 	RETURN coalesce(said.prev = encode(last, 'hex'), false);
 END $$;
 -- +goose StatementEnd
@@ -630,8 +651,8 @@ BEGIN
 				AND (NEW.output IS NULL AND NEW.output_digest IN ('', OLD.output_digest) OR (NEW.output, NEW.output_digest) = (OLD.output, OLD.output_digest))
 			WHEN 'permitted' THEN NEW.state IN ('permitted', 'calling')
 			WHEN 'released' THEN NEW.state IN ('released', 'permitted')
-			WHEN 'calling' THEN NEW.state <> 'permitted'
-			WHEN 'unknown' THEN NEW.state <> 'permitted'
+			WHEN 'calling' THEN NEW.state IN ('calling', 'released', 'settled', 'unknown')
+			WHEN 'unknown' THEN NEW.state IN ('calling', 'released', 'settled', 'unknown')
 			ELSE false END
 		-- A call begins with another attempt.
 		AND (NEW.attempt = OLD.attempt AND NOT (moved AND NEW.state = 'calling') OR NEW.attempt = OLD.attempt + 1 AND NEW.state = 'calling')
@@ -649,16 +670,17 @@ END $$;
 -- +goose StatementEnd
 CREATE TRIGGER moves BEFORE UPDATE ON invocations FOR EACH ROW EXECUTE FUNCTION keep_call();
 
--- Marks a pending hold as running, or ends it, with what it takes from its budgets: whoever
--- may call this, and change none of the tables, can end each hold once, and spend no more
--- than it holds.
+-- Marks a pending hold as running, once what it pays for is called, or ends it, with what it takes
+-- from its budgets: whoever may call this, and change none of the tables, can end each hold once,
+-- and spend no more than it holds.
 -- +goose StatementBegin
 CREATE FUNCTION move_hold(hold TEXT, next TEXT, runs BOOLEAN, spent BIGINT) RETURNS BIGINT LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE h RECORD;
 BEGIN
 	SELECT * INTO h FROM holds WHERE id = hold AND status = 'pending' FOR UPDATE;
 	IF NOT FOUND OR next NOT IN ('pending', 'posted', 'voided', 'expired') OR (next = 'posted') <> (spent IS NOT NULL) OR spent < 0 OR spent > h.amount
-			OR h.running AND NOT runs THEN
+			OR h.running AND NOT runs
+			OR next = 'pending' AND runs AND NOT h.running AND NOT EXISTS (SELECT FROM invocations i WHERE i.hold_id = hold AND i.state = 'calling') THEN
 		RETURN 0;
 	END IF;
 	UPDATE holds SET status = next, running = runs, posted = spent WHERE id = hold;
@@ -679,9 +701,9 @@ REVOKE EXECUTE ON FUNCTION move_hold FROM PUBLIC;
 DO $$
 DECLARE f TEXT;
 BEGIN
-	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_tile()', 'keep_entry()', 'fit_checkpoint()', 'fit_cosignature()', 'fit_places()', 'entry_bodied(BYTEA)', 'set_aside(BIGINT[], TEXT[])',
+	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_tile()', 'keep_entry()', 'fit_checkpoint()', 'fit_cosignature()', 'fit_places()', 'fit_tile()', 'refuse_change()', 'keep_end()', 'keep_call()', 'entry_bodied(BYTEA)', 'set_aside(BIGINT[], TEXT[])',
 			'prune_bodies(TEXT, BIGINT)', 'drop_packets()', 'pruning_stated()', 'stated_pruning()',
-			'entry_follows(BYTEA, TEXT, BIGINT, TEXT, TEXT, BYTEA)', 'move_hold(TEXT, TEXT, BOOLEAN, BIGINT)', 'run_opened()'] LOOP
+			'entry_follows(BIGINT, BYTEA, TEXT, BIGINT, TEXT, TEXT, BYTEA)', 'move_hold(TEXT, TEXT, BOOLEAN, BIGINT)', 'run_opened()'] LOOP
 		EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', f, current_schema());
 	END LOOP;
 END $$;

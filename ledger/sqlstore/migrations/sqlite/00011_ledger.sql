@@ -25,10 +25,11 @@ CREATE TABLE aside (
 	key    TEXT NOT NULL,
 	kind   TEXT NOT NULL,
 	bytes  BLOB NOT NULL,
-	why    TEXT NOT NULL,
+	why    TEXT NOT NULL CHECK (octet_length(why) <= 2000),
 	at     INTEGER NOT NULL,
-	-- Whether there was the body that the bytes name, if any, and the entry before in the
-	-- chain: who adds them later cannot make it look as if an entry had been set aside.
+	-- Whether there was the body that the bytes name, if any, as that of the entry and sealed as
+	-- its run is, and the entry before in the chain: who adds them later cannot make it look as
+	-- if an entry had been set aside.
 	bodied   INTEGER NOT NULL,
 	followed INTEGER NOT NULL
 ) STRICT;
@@ -318,13 +319,14 @@ CREATE TABLE invocations (
 	permit_until   INTEGER NOT NULL,
 	unused         INTEGER NOT NULL,
 	token          TEXT NOT NULL, -- of the last claim
-	state          TEXT NOT NULL,
+	state          TEXT NOT NULL CHECK (state IN ('permitted', 'calling', 'released', 'settled', 'unknown')),
 	attempt        INTEGER NOT NULL,
 	doubted        INTEGER NOT NULL DEFAULT FALSE,
 	call_not_after INTEGER,
 	output_digest  TEXT NOT NULL,
 	-- What the call answered, sealed to the invocation where there are keys.
-	output         BLOB
+	output         BLOB,
+	CHECK (state NOT IN ('calling', 'unknown') OR call_not_after IS NOT NULL)
 ) STRICT;
 CREATE INDEX invocations_origin ON invocations (origin);
 CREATE INDEX invocations_chain ON invocations (chain);

@@ -1,0 +1,260 @@
+package postgres_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/ledgertest"
+	"chimera.ai/engine/ledger/postgres"
+)
+
+// granted is a database with the roles, and what a user of one of them runs.
+func granted(t *testing.T) (s ledger.Store, o postgres.Options, user func(role string) func(string, ...any) error) {
+	t.Helper()
+	o, opened := database(t)
+	require.NoError(t, postgres.Grant(t.Context(), o, postgres.DefaultRoles))
+	return opened, o, func(role string) func(string, ...any) error { return session(t, o, role) }
+}
+
+func runAbout(workflow, subject string) ledger.Run {
+	return ledger.Run{Workflow: workflow, Root: "r", Origin: "r of " + workflow, PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil), Subject: subject}
+}
+
+// like is the entry that follows the last of a chain and says what that says, with its body.
+func like(t *testing.T, s ledger.Store, last ledger.Record, n int64, prev ledger.Hash, key string) (e *ledger.Entry, raw, body []byte) {
+	t.Helper()
+	e, err := ledger.DecodeEntry(last.Bytes)
+	require.NoError(t, err)
+	said, err := s.Body(t.Context(), e.Body)
+	require.NoError(t, err)
+	b, err := ledger.DecodeBody(said)
+	require.NoError(t, err)
+	b.Salt[0] += byte(n)
+	body, err = b.Encode()
+	require.NoError(t, err)
+	e.N, e.Prev, e.Key, e.At, e.Body = n, prev, key, ledger.At(time.Now()), ledger.BodyDigest(body)
+	raw, err = e.Encode()
+	require.NoError(t, err)
+	return e, raw, body
+}
+
+// Entries get their numbers in the order of their chain: a statement that adds two the other way
+// round would have the second set aside, and whatever others state behind it.
+func TestThiefNumbersBackwards(t *testing.T) {
+	s, o, _ := granted(t)
+	key := ledgertest.Key(t)
+	snapshot := ledger.Snapshot{Server: "s", Fingerprint: ledger.BodyDigest([]byte("0")), Digest: ledger.BodyDigest([]byte("0"))}
+	require.NoError(t, s.TakeSnapshot(t.Context(), snapshot))
+	ledgertest.Drain(t, s, key)
+	records, err := s.Chain(t.Context(), "snapshots/s", 0, 10)
+	require.NoError(t, err)
+	a, rawA, bodyA := like(t, s, records[0], 1, records[0].Hash, "snapshot.taken/1")
+	c, rawC, bodyC := like(t, s, records[0], 2, ledger.LeafHash(rawA), "snapshot.taken/2")
+	ha, hc := ledger.LeafHash(rawA), ledger.LeafHash(rawC)
+	conn := connect(t, o)
+	_, err = conn.Exec(t.Context(), "SET ROLE "+postgres.DefaultRoles.Effects)
+	require.NoError(t, err)
+	_, err = conn.Exec(t.Context(), `WITH a AS (INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES ($1, $2, $3, $4, $5, $6) RETURNING hash),
+		b AS (INSERT INTO bodies (digest, chain, class, at, bytes) VALUES ($7, $2, $8, $9, $10), ($15, $2, $8, $16, $17))
+		INSERT INTO entries (hash, chain, n, key, kind, bytes) SELECT $11, $2, $12, $13, $5, CASE WHEN (SELECT count(*) FROM a) = 1 THEN $14::bytea END`,
+		ha[:], a.Chain, a.N, a.Key, string(a.Kind), rawA, a.Body, string(a.Class), a.At.Time().UnixMilli(), bodyA,
+		hc[:], c.N, c.Key, rawC, c.Body, c.At.Time().UnixMilli(), bodyC)
+	require.ErrorContains(t, err, "row-level security")
+}
+
+// What is numbered by its place gets no number to come.
+func TestThiefTakesAKey(t *testing.T) {
+	s, o, _ := granted(t)
+	snapshot := ledger.Snapshot{Server: "s", Fingerprint: ledger.BodyDigest([]byte("0")), Digest: ledger.BodyDigest([]byte("0"))}
+	require.NoError(t, s.TakeSnapshot(t.Context(), snapshot))
+	records, err := s.Chain(t.Context(), "snapshots/s", 0, 10)
+	require.NoError(t, err)
+	conn := connect(t, o)
+	_, err = conn.Exec(t.Context(), "SET ROLE "+postgres.DefaultRoles.Effects)
+	require.NoError(t, err)
+	for key, fits := range map[string]bool{"snapshot.taken/2": false, "snapshot.taken/1/x": false, "snapshot.taken/1": true} {
+		e, raw, _ := like(t, s, records[0], 1, records[0].Hash, key)
+		_, err = conn.Exec(t.Context(), insertEntry, e.Chain, e.N, e.Key, string(e.Kind), raw)
+		if fits {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, "row-level security", key)
+	}
+}
+
+// Bodies that no entry has keep nobody from being erased, whatever key and chain they name.
+func TestThiefBlocksErasures(t *testing.T) {
+	s, _, user := granted(t)
+	ctx := t.Context()
+	require.NoError(t, s.OpenRun(ctx, runAbout("w", "erika")))
+	require.NoError(t, s.OpenRun(ctx, runAbout("other", "")))
+	require.NoError(t, s.PlaceLegalHold(ctx, "run/other/r", "another case"))
+	for _, role := range []string{postgres.DefaultRoles.Publisher, postgres.DefaultRoles.Guardian} {
+		require.NoError(t, user(role)(`INSERT INTO bodies (digest, chain, class, at, subject_key, bytes)
+			SELECT 'sha256:' || encode(sha256(b), 'hex'), h.chain, 'permanent', 0, k, b
+			FROM (SELECT subject_key k, convert_to('{"sealed":{"key":"' || subject_key || '"`+role+`', 'UTF8') b FROM runs WHERE subject_key IS NOT NULL) x, legal_holds h`))
+	}
+	require.NoError(t, user(postgres.DefaultRoles.Guardian)(`INSERT INTO subject_keys (id, lookup, generation, wrapped) VALUES (repeat('0', 32), repeat('0', 64), '00000009-0000000000000000', '\x00')`))
+	require.NoError(t, s.EraseSubject(ctx, "erika", "asked"))
+	require.NoError(t, s.EraseLost(ctx, "somebody has added a row"))
+}
+
+// A hold keeps a run about a person also once its bodies are pruned.
+func TestHeldAndPruned(t *testing.T) {
+	s, _, _ := granted(t)
+	r := runAbout("w", "erika")
+	require.NoError(t, s.OpenRun(t.Context(), r))
+	_, err := s.Prune(t.Context(), ledger.RunOpened.Class(), time.Now().Add(time.Hour), "policy")
+	require.NoError(t, err)
+	require.NoError(t, s.PlaceLegalHold(t.Context(), r.Chain(), "case"))
+	require.ErrorIs(t, s.EraseSubject(t.Context(), "erika", "asked"), ledger.ErrConflict)
+}
+
+// An invocation is in no state that there is not, which nothing would ever leave.
+func TestThiefMakesUpStates(t *testing.T) {
+	s, _, user := granted(t)
+	r := runAbout("w", "erika")
+	require.NoError(t, s.OpenRun(t.Context(), r))
+	_, err := s.Authorize(t.Context(), r, ledgertest.Ask("i", "i"), ledgertest.Rule(ledger.Approve))
+	require.NoError(t, err)
+	effects := user(postgres.DefaultRoles.Effects)
+	require.ErrorContains(t, effects("UPDATE invocations SET state = 'calling', attempt = 1"), "invocations_check", "a call has an end")
+	require.NoError(t, effects("UPDATE invocations SET state = 'calling', attempt = 1, call_not_after = 0"))
+	require.Error(t, effects("UPDATE invocations SET state = 'x', output = 'y'"))
+	require.Error(t, effects("UPDATE invocations SET call_not_after = NULL"))
+}
+
+// What cannot be opened of one call hides no other, and nobody takes the place of what the
+// guardian says of abandoned ones.
+func TestThiefHidesAbandonedCalls(t *testing.T) {
+	s, o, user := granted(t)
+	ctx := t.Context()
+	for id, r := range map[string]ledger.Run{"i": runAbout("w", "erika"), "j": runAbout("other", "")} {
+		require.NoError(t, s.OpenRun(ctx, r))
+		_, err := s.Authorize(ctx, r, ledgertest.Ask(id, id), ledgertest.Rule(ledger.Approve))
+		require.NoError(t, err)
+		_, err = s.Claim(ctx, id, id+"/1", "t", -time.Hour)
+		require.NoError(t, err)
+		_, _, err = s.CloseRun(ctx, ledger.Run{Workflow: r.Workflow, Root: "r", State: ledger.RunFailed}, nil)
+		require.NoError(t, err)
+	}
+	require.NoError(t, user(postgres.DefaultRoles.Effects)("UPDATE invocations SET output_digest = 'x' WHERE id = 'i'"))
+	guardian := as(t, o, postgres.DefaultRoles.Guardian)
+	all, err := guardian.Abandoned(ctx, 10)
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	chain, err := s.Chain(ctx, "run/other/r", 0, 20)
+	require.NoError(t, err)
+	last := chain[len(chain)-1]
+	e, _, _ := like(t, s, last, int64(len(chain)), last.Hash, "invocation.unknown/j/1/abandoned")
+	e.Kind, e.Class = ledger.InvocationUnknown, ledger.InvocationUnknown.Class()
+	raw, err := e.Encode()
+	require.NoError(t, err)
+	conn := connect(t, o)
+	_, err = conn.Exec(ctx, "SET ROLE "+postgres.DefaultRoles.Effects)
+	require.NoError(t, err)
+	_, err = conn.Exec(ctx, insertEntry, e.Chain, e.N, e.Key, string(e.Kind), raw)
+	require.ErrorContains(t, err, "row-level security")
+	_, err = guardian.Settle(ctx, "j", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown, Abandoned: true}})
+	require.NoError(t, err)
+}
+
+// A hold runs only while what it pays for is called: else it would never expire.
+func TestThiefKeepsBudgets(t *testing.T) {
+	s, o, user := granted(t)
+	ctx := t.Context()
+	cents, err := ledger.Minor(100, "USD")
+	require.NoError(t, err)
+	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "agent-42", Currency: "USD", Every: ledger.Forever, Limit: cents}))
+	r := runAbout("w", "")
+	require.NoError(t, s.OpenRun(ctx, r))
+	a := ledgertest.Ask("i", "i")
+	a.Cost = &cents
+	_, err = s.Authorize(ctx, r, a, ledgertest.Rule(ledger.Approve))
+	require.NoError(t, err)
+	require.NoError(t, user(postgres.DefaultRoles.Effects)("SELECT move_hold(id, 'pending', true, NULL) FROM holds"))
+	running := func() (n int) {
+		require.NoError(t, connect(t, o).QueryRow(ctx, "SELECT count(*) FROM holds WHERE running").Scan(&n))
+		return n
+	}
+	require.Zero(t, running())
+	_, err = s.Claim(ctx, "i", "i/1", "t", time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, 1, running())
+}
+
+// An evidence packet goes with the bodies of those entries that name it.
+func TestThiefKeepsPackets(t *testing.T) {
+	s, _, user := granted(t)
+	ledgertest.Story(t, s, false)
+	err := user(postgres.DefaultRoles.Guardian)("INSERT INTO evidence_refs SELECT e.digest, (SELECT digest FROM bodies WHERE class = 'permanent' LIMIT 1) FROM evidence e")
+	require.ErrorContains(t, err, "row-level security")
+}
+
+// Rows that are none hide no others of their list.
+func TestThiefEndsLists(t *testing.T) {
+	s, _, user := granted(t)
+	ctx := t.Context()
+	ledgertest.Story(t, s, false)
+	r := runAbout("w", "")
+	require.NoError(t, s.OpenRun(ctx, r))
+	_, err := s.Authorize(ctx, r, ledgertest.Ask("i", "i"), ledgertest.Rule(ledger.Approve))
+	require.NoError(t, err)
+	count := func() (out [3]int) {
+		page := ledger.Page{Limit: 100}
+		tasks, err := s.ListTasks(ctx, "", page)
+		require.NoError(t, err)
+		plans, err := s.ListPlans(ctx, page)
+		require.NoError(t, err)
+		signers, err := s.ListSigners(ctx, page)
+		require.NoError(t, err)
+		return [3]int{len(tasks), len(plans), len(signers)}
+	}
+	was := count()
+	require.NoError(t, user(postgres.DefaultRoles.Effects)("UPDATE tasks SET state = 'executed', doc = 'x' WHERE state = 'signed'"))
+	require.NoError(t, user(postgres.DefaultRoles.Publisher)("INSERT INTO plans (name, version, digest, published_at, doc) VALUES ('x', '1', 'x', 0, 'x')"))
+	require.NoError(t, user(postgres.DefaultRoles.Applier)("INSERT INTO signers (id, doc) VALUES ('x', 'x')"))
+	is := count()
+	require.Equal(t, was[1:], is[1:])
+	require.Positive(t, is[0], "tasks that were not signed stay")
+	require.Less(t, is[0], was[0])
+}
+
+// A tile that is not one of the tree as it is would stop the log for good.
+func TestThiefForgesTiles(t *testing.T) {
+	s, _, user := granted(t)
+	require.NoError(t, s.TakeSnapshot(t.Context(), ledger.Snapshot{Server: "s", Fingerprint: ledger.BodyDigest(nil), Digest: ledger.BodyDigest(nil)}))
+	ledgertest.Drain(t, s, ledgertest.Key(t))
+	engine := user(postgres.DefaultRoles.Engine)
+	for _, row := range []string{
+		"(0, 0, 2, decode(repeat('00', 64), 'hex'))", "(0, 1, 1, decode(repeat('00', 32), 'hex'))", "(1, 0, 1, decode(repeat('00', 32), 'hex'))", "(0, 0, 1, '')",
+		"(-1, 0, 1, decode(repeat('00', 32), 'hex'))", "(0, -1, 1, decode(repeat('00', 32), 'hex'))", "(0, 0, 300, decode(repeat('00', 9600), 'hex'))", "(0, 0, 0, '')",
+		"(2147483647, 9223372036854775807, 256, decode(repeat('00', 8192), 'hex'))",
+	} {
+		require.ErrorContains(t, engine("INSERT INTO log_tiles (level, n, width, data) VALUES "+row), "has no such tile", row)
+	}
+}
+
+// A reason is no longer than one is.
+func TestThiefGivesLongReasons(t *testing.T) {
+	s, _, user := granted(t)
+	key := ledgertest.Key(t)
+	require.NoError(t, s.TakeSnapshot(t.Context(), ledger.Snapshot{Server: "s", Fingerprint: ledger.BodyDigest(nil), Digest: ledger.BodyDigest(nil)}))
+	ledgertest.Drain(t, s, key)
+	require.NoError(t, s.TakeSnapshot(t.Context(), ledger.Snapshot{Server: "s", Fingerprint: ledger.BodyDigest([]byte("1")), Digest: ledger.BodyDigest(nil)}))
+	rows, err := s.Candidates(t.Context(), 10)
+	require.NoError(t, err)
+	require.NoError(t, user(postgres.DefaultRoles.Engine)(fmt.Sprintf("SELECT set_aside(ARRAY[%d], ARRAY[repeat('x', 2000000)])", rows[0].Serial)))
+	aside, err := s.Asides(t.Context(), math.MinInt64, 10)
+	require.NoError(t, err)
+	require.Len(t, aside[0].Why, 500)
+	ok, problems, _ := audited(s)(t, key)
+	require.False(t, ok)
+	require.Contains(t, fmt.Sprint(problems), "set aside as if they were no entries")
+}
