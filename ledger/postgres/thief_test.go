@@ -125,6 +125,7 @@ func TestThiefMakesUpStates(t *testing.T) {
 	require.NoError(t, err)
 	effects := user(postgres.DefaultRoles.Effects)
 	require.ErrorContains(t, effects("UPDATE invocations SET state = 'calling', attempt = 1"), "invocations_check", "a call has an end")
+	require.ErrorContains(t, effects("UPDATE invocations SET state = 'calling', attempt = 1, call_not_after = 9000000000000"), "the invocation i of the ledger is permitted", "it ends within a day")
 	require.NoError(t, effects("UPDATE invocations SET state = 'calling', attempt = 1, call_not_after = 0"))
 	require.Error(t, effects("UPDATE invocations SET state = 'x', output = 'y'"))
 	require.Error(t, effects("UPDATE invocations SET call_not_after = NULL"))

@@ -659,6 +659,8 @@ BEGIN
 		-- Another permit of what may have happened.
 		AND NOT (perhaps AND (NEW.decision_id <> OLD.decision_id OR NEW.unused AND NOT OLD.unused OR NEW.attempt <> OLD.attempt) AND NOT (OLD.repeatable AND NEW.repeatable))
 		AND NOT (perhaps AND NEW.repeatable AND NOT OLD.repeatable)
+		-- A call takes a day at most, so that one which nobody ends is found abandoned.
+		AND NOT (NEW.call_not_after IS DISTINCT FROM OLD.call_not_after AND NEW.call_not_after > floor(extract(epoch FROM clock_timestamp() + interval '25 hours') * 1000))
 		-- Whoever did not make the call waits until it is over.
 		AND NOT (moved AND OLD.state = 'calling' AND NEW.state = 'unknown' AND NEW.call_not_after = OLD.call_not_after
 			AND NEW.call_not_after > floor(extract(epoch FROM clock_timestamp()) * 1000));
