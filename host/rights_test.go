@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,6 +9,8 @@ import (
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/keyring"
+	"chimera.ai/engine/ledger/postgres"
 	"chimera.ai/engine/store"
 )
 
@@ -42,4 +45,17 @@ func TestRightsOfAUser(t *testing.T) {
 		require.ErrorContains(t, err, store.Roles.Engine, user)
 		require.True(t, host.Unusable(err), "%s: %v", user, err)
 	}
+}
+
+// TestNoKeyring: a host without the keyring of its database does not start, since it would end
+// each run about a person that meets it.
+func TestNoKeyring(t *testing.T) {
+	const origin = "example.com/log"
+	o := store.Options{Driver: store.Postgres, URL: pgtest.URL(t), Origin: origin, InDatabase: true}
+	ring := filepath.Join(t.TempDir(), "subjects")
+	_, err := postgres.Migrate(t.Context(), postgres.Options{URL: o.URL, Origin: origin, Subjects: keyring.At(ring)})
+	require.NoError(t, err)
+	_, err = host.New(t.Context(), host.Options{Store: o, Dev: true, Roles: []host.Role{host.RoleEngine}})
+	require.ErrorContains(t, err, "ledger.subjects")
+	require.True(t, host.Unusable(err), err)
 }

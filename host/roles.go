@@ -25,7 +25,8 @@ func (o Options) compiles() bool {
 func Roles() []Role { return []Role{RoleEngine, RoleTools, RoleGuardian, RoleEffects} }
 
 // openLedger opens the store of a host that has a ledger, as a user of the database that
-// has the rights of the host's roles. Otherwise the error is a [store.RightsError].
+// has the rights of the host's roles. Otherwise the error is a [store.RightsError], or a
+// [store.KeyringError] if the host has no keyring and the database has one.
 func openLedger(ctx context.Context, o Options) (*store.Opened, error) {
 	var needed []string
 	for _, r := range []struct {
@@ -43,7 +44,17 @@ func openLedger(ctx context.Context, o Options) (*store.Opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := store.CheckRights(ctx, o.Store, needed...); err != nil {
+	err = store.CheckRights(ctx, o.Store, needed...)
+	if err == nil {
+		// A ring that is away is waited for. One that is not configured would end each run about a
+		// person that meets this worker.
+		if ring := s.Ledger.Keyring(ctx); errors.Is(ring, ledger.ErrInvalid) {
+			err = &store.KeyringError{Cause: ring}
+		} else if ring != nil {
+			o.Logger.Warn("runs about persons wait: the key that wraps the keys of persons is not there", "error", ring)
+		}
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

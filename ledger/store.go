@@ -372,6 +372,8 @@ type Status struct {
 	Subjects   int64 `json:"subjects"`
 	Erased     int64 `json:"erased_subjects"`
 	LegalHolds int64 `json:"legal_holds"`
+	// Keyring says why nothing about persons can be stated here, or is "": see [Log.Keyring].
+	Keyring string `json:"keyring,omitempty"`
 }
 
 // Log is the Merkle log over all entries.
@@ -415,6 +417,10 @@ type Log interface {
 
 	// Status counts what an operator looks at.
 	Status(ctx context.Context) (Status, error)
+	// Keyring returns nil if what is about persons can be stated and read, or if the database has
+	// no keyring yet. If this process was given none, the error is ErrInvalid; if the one that it
+	// was given lacks the key of the database, ErrUnavailable.
+	Keyring(ctx context.Context) error
 
 	// Lead makes the caller the log's one sequencer until release is called or
 	// ctx ends; ErrConflict if there is another.

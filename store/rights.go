@@ -27,6 +27,15 @@ func (e *RightsError) Error() string {
 // Unwrap returns [ledger.ErrDenied].
 func (e *RightsError) Unwrap() error { return ledger.ErrDenied }
 
+// KeyringError reports that a process that states what is about persons is configured without
+// the keyring of its database.
+type KeyringError struct{ Cause error }
+
+func (e *KeyringError) Error() string { return "open the store: " + e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e *KeyringError) Unwrap() error { return e.Cause }
+
 // CheckRights returns a [RightsError] if the database user lacks the rights of
 // one of [Roles] that a process needs. Whoever owns the tables has them all, and SQLite
 // has no users.

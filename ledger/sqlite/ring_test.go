@@ -43,6 +43,8 @@ func TestNoRing(t *testing.T) {
 	blind, err := sqlite.Open(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, blind.Close()) })
+	require.NoError(t, s.Keyring(t.Context()))
+	require.ErrorIs(t, blind.Keyring(t.Context()), ledger.ErrInvalid)
 	require.ErrorIs(t, blind.OpenRun(t.Context(), about("other", "max")), ledger.ErrInvalid)
 	require.ErrorIs(t, blind.EraseSubject(t.Context(), "erika", "asked"), ledger.ErrInvalid)
 	require.Error(t, blind.RecordOutcomes(t.Context(), "w", "r", []ledger.Outcome{{Node: "m", Kind: ledger.NodeSucceeded}}))
@@ -156,6 +158,10 @@ func TestOtherRings(t *testing.T) {
 		o := o
 		o.Subjects = other
 		s := open(o)
+		require.ErrorIs(t, s.Keyring(t.Context()), ledger.ErrUnavailable, name)
+		status, err := s.Status(t.Context())
+		require.NoError(t, err)
+		require.NotEmpty(t, status.Keyring)
 		require.ErrorIs(t, s.OpenRun(t.Context(), about("new "+name, "erika")), ledger.ErrUnavailable, name)
 		require.ErrorIs(t, s.OpenRun(t.Context(), about("new "+name, "nobody")), ledger.ErrUnavailable, name)
 		require.ErrorIs(t, s.EraseSubject(t.Context(), "erika", "asked"), ledger.ErrUnavailable, name)

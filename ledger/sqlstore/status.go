@@ -27,6 +27,11 @@ func (s *Store) Status(ctx context.Context) (st ledger.Status, err error) {
 			return st, err
 		}
 	}
+	if s.ring != nil {
+		if err := s.Keyring(ctx); err != nil {
+			st.Keyring = err.Error()
+		}
+	}
 	first, err := s.Candidates(ctx, 1)
 	if err != nil || len(first) == 0 {
 		return st, err

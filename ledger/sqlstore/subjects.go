@@ -91,6 +91,21 @@ func (s *Store) Bound(ctx context.Context) (bool, error) {
 	return n > 0, err
 }
 
+// Keyring implements [ledger.Log].
+func (s *Store) Keyring(ctx context.Context) error {
+	bound, err := s.Bound(ctx)
+	if err != nil || !bound {
+		return err
+	}
+	if s.ring == nil {
+		return fmt.Errorf("%w: the database has a keyring, and this process was given none (ledger.subjects)", ledger.ErrInvalid)
+	}
+	return s.do(ctx, "look at the keyring", func(t *tx) error {
+		_, err := t.current(ctx)
+		return err
+	})
+}
+
 // unavailable is for errors of the keyring.
 func unavailable(err error) error {
 	if err == nil || errors.Is(err, ledger.ErrUnavailable) {
