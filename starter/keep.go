@@ -27,7 +27,7 @@ func (p *Program) auditPrune(ctx context.Context, reason string) error {
 	if len(policy) == 0 {
 		return misuse("no retention period is configured").withHint("Set ledger.retention, such as {operational: 90d, evidence: 7y, financial: 10y}.")
 	}
-	at, err := p.openLedger(ctx)
+	at, err := p.existingLedger(ctx)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func span(d time.Duration) string {
 
 // auditHold places the bodies of a chain under legal hold, or lifts the hold.
 func (p *Program) auditHold(ctx context.Context, what, reason string, place bool) error {
-	store, err := p.openLedger(ctx)
+	store, err := p.existingLedger(ctx)
 	if err != nil {
 		return err
 	}
@@ -158,6 +158,9 @@ func (p *Program) auditErase(ctx context.Context, erase func(context.Context, le
 	}
 	if folder == "" {
 		return misuse("ledger.subjects is not set").withHint("An erasure replaces the key in that folder: set the one that the deployment's workers have.")
+	}
+	if err := at.existing(); err != nil {
+		return err
 	}
 	opened, err := at.ledger(ctx, p)
 	if err != nil {

@@ -103,9 +103,13 @@ func (p *Program) logKeys(ctx context.Context, at *place) ([]string, error) {
 	return keys, nil
 }
 
-// signedLog opens the ledger with its checkpoints verified, if the log's keys are known here.
+// signedLog opens the ledger with its checkpoints verified, if the log's keys are known here. It
+// makes no ledger.
 func (p *Program) signedLog(ctx context.Context) (store ledger.Store, log ledger.Log, at *place, keys []string, err error) {
 	if at, err = p.place(); err != nil {
+		return nil, nil, nil, nil, err
+	}
+	if err = at.existing(); err != nil {
 		return nil, nil, nil, nil, err
 	}
 	if store, err = at.ledger(ctx, p); err != nil {

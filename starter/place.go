@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	flag "github.com/spf13/pflag"
@@ -77,6 +80,27 @@ func (at *place) checkFiles() error {
 		}
 	}
 	return nil
+}
+
+// existing refuses an embedded ledger that is not there: opening it would make an empty one.
+func (at *place) existing() error {
+	if at.opened != nil || at.store.Driver == store.Postgres {
+		return nil
+	}
+	if err := at.checkFiles(); err != nil {
+		return err
+	}
+	file := cmp.Or(at.store.Path, filepath.Join(at.store.Dir, "ledger.db"))
+	if exists(file) {
+		return nil
+	}
+	dir := filepath.Dir(file)
+	if here, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(here, dir); err == nil && filepath.IsLocal(rel) {
+			dir = rel
+		}
+	}
+	return unanswered("there is no ledger in %s", dir).withHint("Run this in the deployment's folder, or give --config.")
 }
 
 // ledger opens the ledger, until Close.
@@ -311,6 +335,18 @@ func migrateCommand(p *Program, fs *flag.FlagSet) action {
 		done.say(p)
 		return nil
 	}
+}
+
+// existingLedger opens the ledger of the deployment, and makes none.
+func (p *Program) existingLedger(ctx context.Context) (ledger.Store, error) {
+	at, err := p.place()
+	if err != nil {
+		return nil, err
+	}
+	if err := at.existing(); err != nil {
+		return nil, err
+	}
+	return at.ledger(ctx, p)
 }
 
 // openLedger opens the ledger of the deployment.
