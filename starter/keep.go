@@ -146,8 +146,16 @@ func hasChain(ctx context.Context, store ledger.Store, name string) (bool, error
 	return len(records) > 0, nil
 }
 
+// erasure is what audit erase does, and says.
+type erasure struct {
+	erase func(context.Context, ledger.Retention) error
+	// done is the answer, and nothing the failure if there is nothing to erase.
+	done    string
+	nothing *failure
+}
+
 // auditErase deletes keys that seal everything the ledger holds about persons.
-func (p *Program) auditErase(ctx context.Context, erase func(context.Context, ledger.Retention) error) error {
+func (p *Program) auditErase(ctx context.Context, e erasure) error {
 	at, err := p.place()
 	if err != nil {
 		return err
@@ -166,7 +174,10 @@ func (p *Program) auditErase(ctx context.Context, erase func(context.Context, le
 	if err != nil {
 		return err
 	}
-	again, err := untilErased(ctx, func() error { return erase(ctx, opened) })
+	again, err := untilErased(ctx, func() error { return e.erase(ctx, opened) })
+	if errors.Is(err, ledger.ErrNotFound) {
+		return e.nothing
+	}
 	if err != nil {
 		return owned(err)
 	}
@@ -177,7 +188,7 @@ func (p *Program) auditErase(ctx context.Context, erase func(context.Context, le
 		p.printf("nothing more to erase: an attempt before this one has erased it, unless it was never there\n")
 		return nil
 	}
-	p.printf("erased: what the ledger holds about that subject can no longer be read\n")
+	p.printf("%s\n", e.done)
 	return nil
 }
 
