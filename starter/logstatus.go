@@ -68,12 +68,14 @@ func (x *logStatus) judge(now time.Time) {
 	x.OK = len(x.Problems) == 0
 }
 
-// witnessStatus is what a configured witness has cosigned last.
+// witnessStatus is what a configured witness has cosigned last. Time and Age are nil if it has
+// cosigned nothing.
 type witnessStatus struct {
 	Name string     `json:"name"`
 	Size int64      `json:"size"`
 	Time *time.Time `json:"time,omitempty"`
-	Age  int64      `json:"age_seconds"`
+	// Age is in seconds.
+	Age *int64 `json:"age_seconds,omitempty"`
 }
 
 // logKeys returns the verifier keys that the log has and had, the last one first, as far as
@@ -161,7 +163,8 @@ func (p *Program) auditStatus(ctx context.Context, now time.Time) error {
 		for _, raw := range cosigned {
 			if c, when, _, err := ledger.Cosignature(raw, w.Key); err == nil {
 				when = when.UTC()
-				x.Size, x.Time, x.Age = c.Size, &when, seconds(now.Sub(when))
+				age := seconds(now.Sub(when))
+				x.Size, x.Time, x.Age = c.Size, &when, &age
 				break
 			}
 		}
@@ -202,11 +205,11 @@ func (p *Program) sayStatus(x logStatus, now time.Time) {
 	p.printf("  %s\n", wereSetAside(x.Aside))
 	p.printf("  conflicts of the sequencer: unknown here; the worker that signs checkpoints logs them\n")
 	for _, w := range x.Witnesses {
-		if w.Time == nil {
+		if w.Time == nil || w.Age == nil {
 			p.printf("  witness %s: it has cosigned nothing\n", w.Name)
 			continue
 		}
-		p.printf("  witness %s: %s at %s, %s ago\n", w.Name, plural(int(w.Size), "entry"), w.Time.Format(time.RFC3339), time.Duration(w.Age)*time.Second)
+		p.printf("  witness %s: %s at %s, %s ago\n", w.Name, plural(int(w.Size), "entry"), w.Time.Format(time.RFC3339), time.Duration(*w.Age)*time.Second)
 	}
 	p.printf("  %s, %s (%d erased), %s\n", plural(int(x.OpenRuns), "open run"), plural(int(x.Subjects), "subject"), x.Erased, plural(int(x.LegalHolds), "legal hold"))
 	for _, text := range x.Problems {
