@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,7 +25,7 @@ func auditParts() []command {
 		{name: "checkpoint", prepare: checkpointCommand, summary: "print the log's latest checkpoint"},
 		{name: "prove", operands: "HASH", least: 1, most: 1, prepare: proveCommand, summary: "prove that an entry is in the log"},
 		{name: "export", prepare: exportCommand, summary: "write the whole log into a new folder"},
-		{name: "verify", operands: "DIR", least: 1, most: 1, prepare: verifyCommand, completes: files,
+		{name: "verify", operands: "DIR|PROOF", least: 1, most: 1, prepare: verifyCommand, completes: files,
 			summary: "verify an export, or the proof of an entry, offline"},
 		{name: "cosign", operands: "DIR", least: 1, most: 1, prepare: cosignCommand, completes: files,
 			summary: "be a witness: cosign the checkpoint in a folder that is shared with the log"},
@@ -115,11 +116,20 @@ func eraseCommand(p *Program, fs *flag.FlagSet) action {
 		if err := reasoned("erase", *reason); err != nil {
 			return err
 		}
-		return p.auditErase(ctx, func(ctx context.Context, store ledger.Retention) error {
-			if *lost {
-				return store.EraseLost(ctx, *reason)
-			}
-			return store.EraseSubject(ctx, operands[0], *reason)
+		if *lost {
+			return p.auditErase(ctx, erasure{
+				erase:   func(ctx context.Context, store ledger.Retention) error { return store.EraseLost(ctx, *reason) },
+				done:    "erased: all persons whose keys did not open any more; what the ledger holds about them cannot be read",
+				nothing: negative("all keys of persons open, and nothing was erased"),
+			})
+		}
+		return p.auditErase(ctx, erasure{
+			erase: func(ctx context.Context, store ledger.Retention) error {
+				return store.EraseSubject(ctx, operands[0], *reason)
+			},
+			done: "erased: what the ledger holds about that subject can no longer be read",
+			nothing: negative("nobody called %q is known to the ledger, and nothing was erased", operands[0]).
+				withHint("Names are compared exactly, and somebody already erased is not known any more. If the database is an older copy, see --lost."),
 		})
 	}
 }
@@ -155,12 +165,9 @@ func (p *Program) auditCheckpoint(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	raw, err := log.Checkpoint(ctx)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return negative("the log of %s has no checkpoint yet", store.Origin()).withHint("A worker with role engine that has the log's key signs them.")
-	}
+	raw, err := latestCheckpoint(ctx, store.Origin(), log)
 	if err != nil {
-		return storeError(err)
+		return err
 	}
 	if p.json() {
 		return p.document(signedCheckpoint{store.Origin(), string(raw)})
@@ -169,18 +176,34 @@ func (p *Program) auditCheckpoint(ctx context.Context) error {
 	return nil
 }
 
+// latestCheckpoint returns the latest checkpoint of a log.
+func latestCheckpoint(ctx context.Context, origin string, log ledger.Log) ([]byte, error) {
+	raw, err := log.Checkpoint(ctx)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, negative("the log of %s has no checkpoint yet", origin).withHint("A worker with role engine that has the log's key signs them.")
+	}
+	if err != nil {
+		return nil, storeError(err)
+	}
+	return raw, nil
+}
+
 func (p *Program) auditProve(ctx context.Context, what string) error {
+	origin := ""
 	h, err := ledger.ParseHash(what)
 	if err != nil {
-		if _, h, err = ledger.ParseReference(what); err != nil {
+		if origin, h, err = ledger.ParseReference(what); err != nil {
 			return misuse("%s", err).withHint("An entry is named by its hash, or as ledger://ORIGIN/HASH.")
 		}
 	}
-	_, store, _, _, err := p.signedLog(ctx)
+	store, log, _, _, err := p.signedLog(ctx)
 	if err != nil {
 		return err
 	}
-	raw, err := p.prove(ctx, store, h)
+	if origin != "" && origin != store.Origin() {
+		return negative("the entry is one of the log %s, and the ledger here is that of %s", printable(origin), store.Origin())
+	}
+	raw, err := p.prove(ctx, log, h)
 	if err != nil {
 		return err
 	}
@@ -192,8 +215,11 @@ func (p *Program) auditProve(ctx context.Context, what string) error {
 }
 
 func (p *Program) auditExport(ctx context.Context, dir string) error {
-	_, signed, _, _, err := p.signedLog(ctx)
+	store, signed, _, _, err := p.signedLog(ctx)
 	if err != nil {
+		return err
+	}
+	if _, err := latestCheckpoint(ctx, store.Origin(), signed); err != nil {
 		return err
 	}
 	log, keys, quorum, err := p.witnessed(signed)
@@ -210,15 +236,20 @@ func (p *Program) auditExport(ctx context.Context, dir string) error {
 	if p.json() {
 		return p.document(x)
 	}
-	p.printf("%s: %d entries, %d bodies\n", dir, x.Entries, x.Bodies)
+	p.printf("%s: %s, %s\n", dir, plural(int(x.Entries), "entry"), plural(int(x.Bodies), "body"))
 	if x.Lost > 0 {
-		p.say("lost, without a place in the log and not waiting for one: %s, which somebody has taken out; see %s", plural(int(x.Lost), "entry"), audit.LostFile)
+		p.say("%s: somebody has taken %s out of those that wait for a place; see %s", areLost(x.Lost), agree(int(x.Lost), "it", "them"), audit.LostFile)
 	}
 	if x.Aside > 0 {
-		p.say("%s set aside, since they are no entries: see %s", plural(int(x.Aside), "row"), audit.AsideFile)
+		p.say("%s, since %s: see %s", wereSetAside(x.Aside), agree(int(x.Aside), "it is no entry", "they are no entries"), audit.AsideFile)
 	}
-	if raw, err := wholefile.Read(filepath.Join(dir, audit.CheckpointFile), ledger.MaxCheckpointBytes); err == nil && audit.Cosigners(raw, keys) < quorum {
-		p.say("its checkpoint has %d of the %d cosignatures that ledger.quorum requires", audit.Cosigners(raw, keys), quorum)
+	if raw, err := wholefile.Read(filepath.Join(dir, audit.CheckpointFile), ledger.MaxCheckpointBytes); err == nil && quorum > 0 {
+		switch have := audit.Cosigners(raw, keys); {
+		case have < quorum:
+			p.say("its checkpoint has %d of the %d cosignatures that ledger.quorum requires", have, quorum)
+		case x.Pending > 0:
+			p.say("up to the last checkpoint that enough witnesses have cosigned; %s %s in %s", plural(int(x.Pending), "later entry"), agree(int(x.Pending), "is", "are"), audit.PendingFile)
+		}
 	}
 	p.say("verify it anywhere: %s", p.command("audit", "verify", dir, "--trust", "FILE"))
 	return nil
@@ -226,11 +257,14 @@ func (p *Program) auditExport(ctx context.Context, dir string) error {
 
 // auditEvents exports entries for a SIEM.
 func (p *Program) auditEvents(ctx context.Context, dir string, from, to int64) error {
-	_, store, _, _, err := p.signedLog(ctx)
+	store, log, _, _, err := p.signedLog(ctx)
 	if err != nil {
 		return err
 	}
-	x, err := audit.ExportEvents(ctx, store, dir, from, to)
+	if _, err := latestCheckpoint(ctx, store.Origin(), log); err != nil {
+		return err
+	}
+	x, err := audit.ExportEvents(ctx, log, dir, from, to)
 	switch {
 	case errors.Is(err, os.ErrExist), errors.Is(err, audit.ErrRange):
 		return misuse("%s", err)
@@ -270,7 +304,13 @@ func (p *Program) auditVerify(path, trustFile, against string) error {
 		return unanswered("%s", err)
 	}
 	if info.Mode().IsRegular() {
+		if against != "" {
+			return misuse("--against is for an export; a proof has no other entries")
+		}
 		return p.auditProof(path, trust)
+	}
+	if !exported(path) {
+		return unanswered("%s is no export: there is no %s", path, audit.CheckpointFile)
 	}
 	var old []byte
 	if against != "" {
@@ -299,9 +339,20 @@ func (p *Program) auditVerify(path, trustFile, against string) error {
 	return nil
 }
 
+// exported reports whether a folder has one of the files that every export has. An export that
+// lacks some of them does not verify, and what has none is no export.
+func exported(dir string) bool {
+	for _, name := range []string{audit.CheckpointFile, audit.EntriesFile, audit.BodiesFile} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, os.ErrNotExist) {
+			return true
+		}
+	}
+	return false
+}
+
 // auditProof verifies the proof of one entry.
 func (p *Program) auditProof(file string, trust audit.Trust) error {
-	raw, err := wholefile.Read(file, audit.MaxProofBytes)
+	raw, err := readProof(file)
 	if err != nil {
 		return unanswered("%s", err)
 	}
@@ -322,9 +373,22 @@ func (p *Program) auditProof(file string, trust audit.Trust) error {
 		}
 		return nil
 	}
+	if errors.Is(err, audit.ErrNoProof) {
+		return negative("%s is not the proof of an entry", file).withHint("To verify an export, give its folder.")
+	}
 	if err != nil {
 		return negative("not verified: %s", err)
 	}
 	p.printf("verified: entry %d of %d of %s\n%s\n", x.Index, x.Checkpoint.Size, trust.Origin, printable(string(x.Bytes)))
 	return nil
+}
+
+// readProof reads a file as far as a proof can go, and one byte more.
+func readProof(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, audit.MaxProofBytes+1))
+	return raw, errors.Join(err, f.Close())
 }

@@ -68,6 +68,8 @@ func (p *Program) auditCosign(dir string, c cosigning) error {
 	switch {
 	case errors.Is(err, witness.ErrRefused):
 		return negative("%s", err)
+	case errors.Is(err, fs.ErrNotExist) && !exists(dir):
+		return unanswered("there is no folder %s, which the witness shares with the log", dir).withHint("The witness's public key, for the log's configuration: %s", public)
 	case errors.Is(err, fs.ErrNotExist):
 		return unanswered("nobody asks for a cosignature yet: %s", err).withHint("The witness's public key, for the log's configuration: %s", public)
 	case err != nil:
@@ -80,7 +82,7 @@ func (p *Program) auditCosign(dir string, c cosigning) error {
 		p.printf("nothing new: %s has cosigned %s of %s\n", key.Name(), plural(int(answer.Size), "entry"), trust.Origin)
 		return nil
 	}
-	p.printf("cosigned: %s of %s, which begin with the %d before\n", plural(int(answer.Size), "entry"), trust.Origin, answer.Before)
+	p.printf("cosigned: %s of %s, which %s with the %d before\n", plural(int(answer.Size), "entry"), trust.Origin, agree(int(answer.Size), "begins", "begin"), answer.Before)
 	return nil
 }
 
@@ -91,8 +93,12 @@ func trustFrom(file string) (audit.Trust, error) {
 		return audit.Trust{}, unanswered("%s", err)
 	}
 	trust, err := audit.ParseTrust(raw)
+	if err == nil {
+		err = ledger.Signers{Log: trust.Log, Witnesses: trust.Witnesses}.Check()
+	}
 	if err != nil {
-		return audit.Trust{}, unanswered("%s: %s", file, err)
+		return audit.Trust{}, unanswered("%s: %s", file, err).
+			withHint("A trust file has the public keys of the log and its witnesses, and the bootstrap: chimera trust init --auditors makes it, and chimera dev writes .chimera/trust.json.")
 	}
 	return trust, nil
 }

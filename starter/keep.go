@@ -27,7 +27,7 @@ func (p *Program) auditPrune(ctx context.Context, reason string) error {
 	if len(policy) == 0 {
 		return misuse("no retention period is configured").withHint("Set ledger.retention, such as {operational: 90d, evidence: 7y, financial: 10y}.")
 	}
-	at, err := p.openLedger(ctx)
+	at, err := p.existingLedger(ctx)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func span(d time.Duration) string {
 
 // auditHold places the bodies of a chain under legal hold, or lifts the hold.
 func (p *Program) auditHold(ctx context.Context, what, reason string, place bool) error {
-	store, err := p.openLedger(ctx)
+	store, err := p.existingLedger(ctx)
 	if err != nil {
 		return err
 	}
@@ -146,8 +146,16 @@ func hasChain(ctx context.Context, store ledger.Store, name string) (bool, error
 	return len(records) > 0, nil
 }
 
+// erasure is what audit erase does, and says.
+type erasure struct {
+	erase func(context.Context, ledger.Retention) error
+	// done is the answer, and nothing the failure if there is nothing to erase.
+	done    string
+	nothing *failure
+}
+
 // auditErase deletes keys that seal everything the ledger holds about persons.
-func (p *Program) auditErase(ctx context.Context, erase func(context.Context, ledger.Retention) error) error {
+func (p *Program) auditErase(ctx context.Context, e erasure) error {
 	at, err := p.place()
 	if err != nil {
 		return err
@@ -159,11 +167,17 @@ func (p *Program) auditErase(ctx context.Context, erase func(context.Context, le
 	if folder == "" {
 		return misuse("ledger.subjects is not set").withHint("An erasure replaces the key in that folder: set the one that the deployment's workers have.")
 	}
+	if err := at.existing(); err != nil {
+		return err
+	}
 	opened, err := at.ledger(ctx, p)
 	if err != nil {
 		return err
 	}
-	again, err := untilErased(ctx, func() error { return erase(ctx, opened) })
+	again, err := untilErased(ctx, func() error { return e.erase(ctx, opened) })
+	if errors.Is(err, ledger.ErrNotFound) {
+		return e.nothing
+	}
 	if err != nil {
 		return owned(err)
 	}
@@ -174,7 +188,7 @@ func (p *Program) auditErase(ctx context.Context, erase func(context.Context, le
 		p.printf("nothing more to erase: an attempt before this one has erased it, unless it was never there\n")
 		return nil
 	}
-	p.printf("erased: what the ledger holds about that subject can no longer be read\n")
+	p.printf("%s\n", e.done)
 	return nil
 }
 

@@ -84,7 +84,7 @@ func keyCommand(p *Program, fs *flag.FlagSet) action {
 			if err != nil {
 				return err
 			}
-			answer.PublicKey, answer.KeyID, answer.Made = public.String(), public.ID(), made
+			answer.PublicKey, answer.KeyID, answer.Made = public.text, public.id, made
 		}
 		if p.json() {
 			return p.document(answer)
@@ -119,20 +119,28 @@ func (p *Program) openLogKey(ctx context.Context, settings config.Config, what s
 	return key, nil
 }
 
+// publicHalf is the text of a public key. The key of a log has no id.
+type publicHalf struct{ text, id string }
+
+func publicHalfOf(k trust.Public) publicHalf { return publicHalf{k.String(), k.ID()} }
+
+// logSecret begins the secret form of a log key.
+const logSecret = "PRIVATE+KEY+"
+
 // trustKey returns the public half of a key, and creates the key if it is that of a file
 // that is not there.
-func (p *Program) trustKey(ctx context.Context, ref string) (public trust.Public, made bool, err error) {
+func (p *Program) trustKey(ctx context.Context, ref string) (half publicHalf, made bool, err error) {
 	if value := config.Secret(ref); value.OnToken() {
 		settings, err := p.settings()
 		if err != nil {
-			return public, false, err
+			return half, false, err
 		}
 		key, err := p.openKey(ctx, settings, "URI", value)
 		if err != nil {
-			return public, false, err
+			return half, false, err
 		}
-		public, err = trust.ParsePublic(key.Public())
-		return public, false, err
+		public, err := trust.ParsePublic(key.Public())
+		return publicHalfOf(public), false, err
 	}
 	raw, err := wholefile.Read(ref, maxSecretKey)
 	if made = errors.Is(err, fs.ErrNotExist); made {
@@ -141,17 +149,25 @@ func (p *Program) trustKey(ctx context.Context, ref string) (public trust.Public
 		}
 	}
 	if err != nil {
-		return public, false, misuse("%s", err)
+		return half, false, misuse("%s", err)
 	}
-	if public, err = trust.ParsePublicPEM(raw); err == nil {
-		return public, made, nil
+	if strings.HasPrefix(strings.TrimSpace(string(raw)), logSecret) {
+		key, err := ledger.ParseKey(string(raw))
+		if err != nil {
+			return half, false, misuse("%s: %s", ref, err)
+		}
+		return publicHalf{text: key.Public()}, false, nil
+	}
+	if public, err := trust.ParsePublicPEM(raw); err == nil {
+		return publicHalfOf(public), made, nil
 	}
 	key, err := trust.ParseKey(raw)
-	if err == nil {
-		public, err = trust.ParsePublic(key.Public())
-	}
 	if err != nil {
-		return public, false, misuse("%s: %s", ref, err)
+		return half, false, misuse("%s: %s", ref, err)
 	}
-	return public, made, nil
+	public, err := trust.ParsePublic(key.Public())
+	if err != nil {
+		return half, false, misuse("%s: %s", ref, err)
+	}
+	return publicHalfOf(public), made, nil
 }

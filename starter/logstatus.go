@@ -49,16 +49,16 @@ func (x *logStatus) judge(now time.Time) {
 		add("no key of the log is known here: the signature was not verified")
 	}
 	if x.Passed > 0 {
-		add("the log's key has not signed %s: somebody has added them", plural(x.Passed, "later checkpoint"))
+		add("the log's key has not signed %s: somebody has added %s", plural(x.Passed, "later checkpoint"), agree(x.Passed, "it", "them"))
 	}
 	if x.Since != nil && now.Sub(x.Since.Time()) > maxWait {
 		add("entries have waited for a place for more than %s: no worker signs checkpoints", maxWait)
 	}
 	if x.Lost > 0 {
-		add("lost: %s without a place, which do not wait for one: somebody has taken them out", plural(int(x.Lost), "entry"))
+		add("%s: somebody has taken %s out of those that wait for a place", areLost(x.Lost), agree(int(x.Lost), "it", "them"))
 	}
 	if x.Aside > 0 {
-		add("%s set aside: somebody has added them by hand", plural(int(x.Aside), "row"))
+		add("%s: somebody has added %s by hand", wereSetAside(x.Aside), agree(int(x.Aside), "it", "them"))
 	}
 	for _, w := range x.Witnesses {
 		if w.Size > x.Size {
@@ -68,12 +68,14 @@ func (x *logStatus) judge(now time.Time) {
 	x.OK = len(x.Problems) == 0
 }
 
-// witnessStatus is what a configured witness has cosigned last.
+// witnessStatus is what a configured witness has cosigned last. Time and Age are nil if it has
+// cosigned nothing.
 type witnessStatus struct {
 	Name string     `json:"name"`
 	Size int64      `json:"size"`
 	Time *time.Time `json:"time,omitempty"`
-	Age  int64      `json:"age_seconds"`
+	// Age is in seconds.
+	Age *int64 `json:"age_seconds,omitempty"`
 }
 
 // logKeys returns the verifier keys that the log has and had, the last one first, as far as
@@ -103,9 +105,13 @@ func (p *Program) logKeys(ctx context.Context, at *place) ([]string, error) {
 	return keys, nil
 }
 
-// signedLog opens the ledger with its checkpoints verified, if the log's keys are known here.
+// signedLog opens the ledger with its checkpoints verified, if the log's keys are known here. It
+// makes no ledger.
 func (p *Program) signedLog(ctx context.Context) (store ledger.Store, log ledger.Log, at *place, keys []string, err error) {
 	if at, err = p.place(); err != nil {
+		return nil, nil, nil, nil, err
+	}
+	if err = at.existing(); err != nil {
 		return nil, nil, nil, nil, err
 	}
 	if store, err = at.ledger(ctx, p); err != nil {
@@ -157,7 +163,8 @@ func (p *Program) auditStatus(ctx context.Context, now time.Time) error {
 		for _, raw := range cosigned {
 			if c, when, _, err := ledger.Cosignature(raw, w.Key); err == nil {
 				when = when.UTC()
-				x.Size, x.Time, x.Age = c.Size, &when, seconds(now.Sub(when))
+				age := seconds(now.Sub(when))
+				x.Size, x.Time, x.Age = c.Size, &when, &age
 				break
 			}
 		}
@@ -194,18 +201,26 @@ func (p *Program) sayStatus(x logStatus, now time.Time) {
 	if x.Since != nil {
 		waits = fmt.Sprintf(", the first stated %s ago", time.Duration(seconds(now.Sub(x.Since.Time())))*time.Second)
 	}
-	p.printf("  %s without a place%s; %d of them lost, which do not wait for one\n", plural(int(x.Waiting+x.Lost), "entry"), waits, x.Lost)
-	p.printf("  %s set aside\n", plural(int(x.Aside), "row"))
+	p.printf("  %s %s for a place%s; %s\n", plural(int(x.Waiting), "entry"), agree(int(x.Waiting), "waits", "wait"), waits, areLost(x.Lost))
+	p.printf("  %s\n", wereSetAside(x.Aside))
 	p.printf("  conflicts of the sequencer: unknown here; the worker that signs checkpoints logs them\n")
 	for _, w := range x.Witnesses {
-		if w.Time == nil {
+		if w.Time == nil || w.Age == nil {
 			p.printf("  witness %s: it has cosigned nothing\n", w.Name)
 			continue
 		}
-		p.printf("  witness %s: %s at %s, %s ago\n", w.Name, plural(int(w.Size), "entry"), w.Time.Format(time.RFC3339), time.Duration(w.Age)*time.Second)
+		p.printf("  witness %s: %s at %s, %s ago\n", w.Name, plural(int(w.Size), "entry"), w.Time.Format(time.RFC3339), time.Duration(*w.Age)*time.Second)
 	}
 	p.printf("  %s, %s (%d erased), %s\n", plural(int(x.OpenRuns), "open run"), plural(int(x.Subjects), "subject"), x.Erased, plural(int(x.LegalHolds), "legal hold"))
 	for _, text := range x.Problems {
 		p.printf("  PROBLEM: %s\n", text)
 	}
+}
+
+// areLost says how many entries have no place and do not wait for one.
+func areLost(n int64) string { return plural(int(n), "entry") + agree(int(n), " is lost", " are lost") }
+
+// wereSetAside says how many rows the log has not taken.
+func wereSetAside(n int64) string {
+	return plural(int(n), "row") + agree(int(n), " was set aside", " were set aside")
 }

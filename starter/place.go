@@ -1,16 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	flag "github.com/spf13/pflag"
 
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/wholefile"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/keyring"
 	"chimera.ai/engine/payload"
@@ -76,6 +80,27 @@ func (at *place) checkFiles() error {
 		}
 	}
 	return nil
+}
+
+// existing refuses an embedded ledger that is not there: opening it would make an empty one.
+func (at *place) existing() error {
+	if at.opened != nil || at.store.Driver == store.Postgres {
+		return nil
+	}
+	if err := at.checkFiles(); err != nil {
+		return err
+	}
+	file := cmp.Or(at.store.Path, filepath.Join(at.store.Dir, "ledger.db"))
+	if exists(file) {
+		return nil
+	}
+	dir := filepath.Dir(file)
+	if here, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(here, dir); err == nil && filepath.IsLocal(rel) {
+			dir = rel
+		}
+	}
+	return unanswered("there is no ledger in %s", dir).withHint("Run this in the deployment's folder, or give --config.")
 }
 
 // ledger opens the ledger, until Close.
@@ -153,6 +178,17 @@ type madeKey struct {
 	What string `json:"what"`
 	// Path is that of its file, or of the folder of subject keys.
 	Path string `json:"path"`
+	// Public is the verifier key of a log key, "NAME+HASH+KEY".
+	Public string `json:"public_key,omitempty"`
+}
+
+// String describes a key that was made.
+func (k madeKey) String() string {
+	text := "made: " + k.What + ": " + k.Path
+	if k.Public != "" {
+		text += "\npublic half of the " + k.What + ": " + k.Public
+	}
+	return text
 }
 
 // add makes a key, and notes it unless it was there before.
@@ -161,15 +197,34 @@ func (m *migration) add(what, path string, there bool, err error) error {
 		return storeError(err)
 	}
 	if !there {
-		m.Made = append(m.Made, madeKey{what, path})
+		m.Made = append(m.Made, madeKey{What: what, Path: path})
 	}
+	return nil
+}
+
+// addLogKey makes the key of the log of that name in a file, and notes it, with its public
+// half, unless it was there before.
+func (m *migration) addLogKey(file, origin string) error {
+	there := exists(file)
+	if err := store.NewKey(file, origin); err != nil || there {
+		return m.add("log key", file, there, err)
+	}
+	raw, err := wholefile.Read(file, maxSecretKey)
+	if err != nil {
+		return misuse("%s", err)
+	}
+	key, err := ledger.ParseKey(string(raw))
+	if err != nil {
+		return misuse("%s: %s", file, err)
+	}
+	m.Made = append(m.Made, madeKey{"log key", file, key.Public()})
 	return nil
 }
 
 // say prints what was done.
 func (m *migration) say(p *Program) {
 	for _, k := range m.Made {
-		p.printf("made: %s: %s\n", k.What, k.Path)
+		p.printf("%s\n", k)
 	}
 	if m.Granted {
 		p.printf("the database's roles have their rights\n")
@@ -216,7 +271,7 @@ func makeRoleKey(whole, pair string) error {
 
 func migrateCommand(p *Program, fs *flag.FlagSet) action {
 	grant := fs.Bool("grant", false, "also create the database roles of the components, with their rights (PostgreSQL; needs CREATEROLE)")
-	newKey := fs.String("new-key", "", "create the log's key, named store.origin, in `FILE`, unless there is one")
+	newKey := fs.String("new-key", "", "create the log's key, named store.origin, in `FILE`, unless there is one, and print its public half")
 	subjectKeys := fs.Bool("new-subject-keys", false, "create the key that wraps the keys of subjects, in the folder ledger.subjects, unless there is one")
 	newPayloadKey := fs.String("new-payload-key", "", "create a payload key, for payload.keys, in `FILE`, unless there is one")
 	var roleKeys texts
@@ -245,8 +300,7 @@ func migrateCommand(p *Program, fs *flag.FlagSet) action {
 			}
 		}
 		if *newKey != "" { // before host.Store: ledger.key may refer to the file
-			there := exists(*newKey)
-			if err := done.add("log key", *newKey, there, store.NewKey(*newKey, settings.Store.Origin)); err != nil {
+			if err := done.addLogKey(*newKey, settings.Store.Origin); err != nil {
 				return err
 			}
 		}
@@ -271,7 +325,7 @@ func migrateCommand(p *Program, fs *flag.FlagSet) action {
 		}
 		if err != nil {
 			for _, k := range done.Made { // they stay
-				p.say("made: %s: %s", k.What, k.Path)
+				p.say("%s", k)
 			}
 			return storeError(err)
 		}
@@ -281,6 +335,18 @@ func migrateCommand(p *Program, fs *flag.FlagSet) action {
 		done.say(p)
 		return nil
 	}
+}
+
+// existingLedger opens the ledger of the deployment, and makes none.
+func (p *Program) existingLedger(ctx context.Context) (ledger.Store, error) {
+	at, err := p.place()
+	if err != nil {
+		return nil, err
+	}
+	if err := at.existing(); err != nil {
+		return nil, err
+	}
+	return at.ledger(ctx, p)
 }
 
 // openLedger opens the ledger of the deployment.

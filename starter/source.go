@@ -154,6 +154,14 @@ func exists(name string) bool {
 	return err == nil || !errors.Is(err, os.ErrNotExist)
 }
 
+// agree returns the form of a word that agrees with a number.
+func agree(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
 // plural formats a number with its noun.
 func plural(n int, noun string) string {
 	if n == 1 {

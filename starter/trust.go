@@ -22,7 +22,7 @@ import (
 func trustParts() []command {
 	return []command{
 		{name: "key", operands: "FILE|URI", least: 1, most: 1, completes: files, prepare: keyCommand,
-			summary: "create a private key, unless the file has one, and print its public half; a key on a token, pkcs11:…, is not created"},
+			summary: "print the public half of a private key, or of a log key; where there is no file, create a private key in it; a key on a token, pkcs11:…, is not created"},
 		{name: "init", prepare: trustInitCommand, summary: "make a bootstrap"},
 		{name: "draft", operands: "ACTS", least: 1, most: 1, prepare: draftCommand, completes: files, summary: "make the next statement, from a file of acts"},
 		{name: "sign", operands: "FILE", least: 1, most: 1, prepare: signCommand, completes: files, summary: "sign a statement, and show what it says"},

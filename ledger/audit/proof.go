@@ -15,6 +15,12 @@ import (
 // level of the largest tree.
 const MaxProofBytes = 2*ledger.MaxEntryBytes + ledger.MaxCheckpointBytes + 64*64
 
+// proofForm begins every proof.
+const proofForm = "c2sp.org/tlog-proof@"
+
+// ErrNoProof reports, as an [ledger.ErrProof], what is not written as a proof at all.
+var ErrNoProof = fmt.Errorf("%w: it is not the proof of an entry", ledger.ErrProof)
+
 // Prove returns a proof that the log holds an entry, as a C2SP tlog-proof
 // (https://c2sp.org/tlog-proof) whose extra data are the entry's bytes. An entry
 // without a place in the tree yet is [ledger.ErrNotFound].
@@ -56,10 +62,13 @@ type Proven struct {
 	Checkpoint ledger.Signed
 }
 
-// VerifyProof verifies a proof of [Prove]. The error is [ledger.ErrProof] or
-// [ledger.ErrCheckpoint] where it proves nothing.
+// VerifyProof verifies a proof of [Prove]. The error is [ledger.ErrProof], such as [ErrNoProof],
+// or [ledger.ErrCheckpoint] where it proves nothing.
 func VerifyProof(raw []byte, t Trust) (Proven, error) {
 	var p proof.TLogProof
+	if !bytes.HasPrefix(raw, []byte(proofForm)) {
+		return Proven{}, ErrNoProof
+	}
 	if len(raw) > MaxProofBytes {
 		return Proven{}, fmt.Errorf("%w: %d bytes, more than %d", ledger.ErrProof, len(raw), MaxProofBytes)
 	}

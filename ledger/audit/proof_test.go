@@ -30,6 +30,14 @@ func TestProofs(t *testing.T) {
 			}
 		}
 	}
+	for _, raw := range []string{"", "c2sp.org/tlog-proof", string(records[0].Bytes)} {
+		_, err := audit.VerifyProof([]byte(raw), w.trust)
+		require.ErrorIs(t, err, audit.ErrNoProof, raw)
+		require.ErrorIs(t, err, ledger.ErrProof)
+	}
+	_, err = audit.VerifyProof([]byte("c2sp.org/tlog-proof@v1\n"), w.trust)
+	require.ErrorIs(t, err, ledger.ErrProof)
+	require.NotErrorIs(t, err, audit.ErrNoProof, "a damaged one")
 	_, err = audit.Prove(t.Context(), w.store, ledger.Hash{1})
 	require.ErrorIs(t, err, ledger.ErrNotFound)
 	w.run(t, "late", 1, true)

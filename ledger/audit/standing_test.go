@@ -292,6 +292,10 @@ func TestFoldedBootstrap(t *testing.T) {
 	require.NoError(t, err)
 	_, err = audit.ParseTrust(good)
 	require.NoError(t, err)
+	boot, err := json.Marshal(d.boot)
+	require.NoError(t, err)
+	_, err = audit.ParseTrust(boot)
+	require.EqualError(t, err, "read trust file: it is a bootstrap, not a trust file")
 	for _, change := range [][2]string{{`"quorum":2`, `"quorum":2,"QUORUM":2`}, {`"deployment":`, `"Deployment":`}} {
 		bad := strings.Replace(string(good), change[0], change[1], 1)
 		require.NotEqual(t, string(good), bad)

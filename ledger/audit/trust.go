@@ -52,6 +52,18 @@ func ParseTrust(raw []byte) (Trust, error) {
 	if _, err := schemas.Decode(raw); err != nil {
 		return t, fmt.Errorf("read trust file: %w", err)
 	}
+	// Before the fields, which those of another file are not.
+	var is struct{ Format string }
+	if err := json.Unmarshal(raw, &is); err != nil {
+		return t, errors.New("read trust file: it is not a JSON object with a format")
+	}
+	switch is.Format {
+	case TrustFormat:
+	case trust.BootstrapFormat:
+		return t, errors.New("read trust file: it is a bootstrap, not a trust file")
+	default:
+		return t, fmt.Errorf("read trust file: the format is %.80q, not %s", is.Format, TrustFormat)
+	}
 	if err := strict.Decode(raw, &t); err != nil {
 		return t, fmt.Errorf("read trust file: %w", err)
 	}
@@ -67,8 +79,6 @@ func ParseTrust(raw []byte) (Trust, error) {
 		}
 	}
 	switch {
-	case t.Format != TrustFormat:
-		return t, fmt.Errorf("read trust file: the format is %.80q, not %s", t.Format, TrustFormat)
 	case t.Origin == "" || t.Log == "":
 		return t, errors.New("read trust file: it names no origin, or no key of the log")
 	case t.Quorum < 0 || t.Quorum > len(t.Witnesses):
