@@ -201,7 +201,8 @@ func (s *Sequencer) recover(ctx context.Context, looking chan look) chan look {
 				s.looked = found.upTo
 			}
 			if found.n > 0 && s.Found != nil {
-				s.Found(fmt.Errorf("%d entries had no place in the log, and did not wait for one: somebody has removed them from those that wait", found.n))
+				s.Found(errors.New(counted(found.n, "entry had no place in the log, and did not wait for one: somebody has removed it from those that wait",
+					"entries had no place in the log, and did not wait for one: somebody has removed them from those that wait")))
 			}
 		default:
 			return looking
@@ -257,7 +258,8 @@ func (s *Sequencer) pass(rows []Head) {
 	}
 	s.told = told
 	if n > 0 && s.Found != nil {
-		s.Found(fmt.Errorf("%w: %d rows that are stored as checkpoints are none that the log's key has signed: somebody has added them", ErrCheckpoint, n))
+		s.Found(fmt.Errorf("%w: %s", ErrCheckpoint, counted(n, "row that is stored as a checkpoint is none that the log's key has signed: somebody has added it",
+			"rows that are stored as checkpoints are none that the log's key has signed: somebody has added them")))
 	}
 }
 
@@ -333,9 +335,18 @@ func (s *Sequencer) sort(ctx context.Context, origin string, candidates []Candid
 		return nil, 0, err
 	}
 	if s.Found != nil {
-		s.Found(fmt.Errorf("%d rows were set aside, since they are no entries of this log: the first, %.120q in the chain %.120q: %s", len(aside), aside[0].Key, aside[0].Chain, aside[0].Why))
+		what := counted(len(aside), "row was set aside, since it is no entry of this log", "rows were set aside, since they are no entries of this log")
+		s.Found(fmt.Errorf("%s: the first, %.120q in the chain %.120q: %s", what, aside[0].Key, aside[0].Chain, aside[0].Why))
 	}
 	return batch, len(aside), nil
+}
+
+// counted returns a number and what is counted.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // reason returns the text of an error as every database can store it: what is wrong with a row
