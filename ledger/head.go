@@ -2,7 +2,9 @@ package ledger
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"iter"
 	"math"
 )
 
@@ -55,16 +57,22 @@ func (h Head) signedBy(origin string, keys []string) (Checkpoint, int, error) {
 	return c, -1, err
 }
 
-// headsPerPage is how many rows are read at once. Usually the first is the one.
-const headsPerPage = 16
+// rowID identifies a row as it is.
+type rowID struct {
+	n, size int64
+	raw     [sha256.Size]byte
+}
+
+func (h Head) id() rowID { return rowID{h.N, h.Size, sha256.Sum256(h.Raw)} }
 
 // found is a head that a key has signed.
 type found struct {
 	Head
 	Checkpoint
-	// key is the number of the key, and passed are the rows before it, which none has signed.
-	key    int
-	passed []Head
+	// key is the number of the key, passed counts the rows before it, which none has signed, and
+	// fresh those of them that were verified now.
+	key           int
+	passed, fresh int
 }
 
 // heads are the rows of a log that claim to be checkpoints.
@@ -72,18 +80,48 @@ type heads interface {
 	Heads(ctx context.Context, after Head, limit int) ([]Head, error)
 }
 
+// Rows are read in pages. Usually the first row is the one.
+const (
+	firstHeads = 16
+	mostHeads  = 256
+)
+
+// AllHeads lists the rows of a log that claim to be checkpoints, after the given one, in the order of
+// [Log.Heads]. It ends with the first error.
+func AllHeads(ctx context.Context, log heads, after Head) iter.Seq2[Head, error] {
+	return func(yield func(Head, error) bool) {
+		for limit := firstHeads; ; limit = mostHeads {
+			page, err := log.Heads(ctx, after, limit)
+			if err != nil {
+				yield(Head{}, err)
+				return
+			}
+			for _, h := range page {
+				if !yield(h, nil) {
+					return
+				}
+				after = h
+			}
+			if len(page) < limit {
+				return
+			}
+		}
+	}
+}
+
 // latest finds the checkpoint of the largest size that one of the keys has signed, and of
 // those the last. Of rows that are none, it passes over what anybody may have added. It is
-// [ErrNotFound] if there are no rows, and [ErrCheckpoint] if none is signed.
-func latest(ctx context.Context, log heads, origin string, keys []string) (found, error) {
+// [ErrNotFound] if there are no rows, and [ErrCheckpoint] if none is signed. Those in unsigned were
+// verified before, with these keys, and are not verified again; if unsigned is not nil, latest adds
+// to it.
+func latest(ctx context.Context, log heads, origin string, keys []string, unsigned map[rowID]bool) (found, error) {
 	var f found
 	var first error
-	for after := Top; ; {
-		page, err := log.Heads(ctx, after, headsPerPage)
+	for h, err := range AllHeads(ctx, log, Top) {
 		if err != nil {
 			return f, err
 		}
-		for _, h := range page {
+		if id := h.id(); !unsigned[id] {
 			c, key, err := h.signedBy(origin, keys)
 			if key >= 0 {
 				f.Head, f.Checkpoint, f.key = h, c, key
@@ -92,17 +130,17 @@ func latest(ctx context.Context, log heads, origin string, keys []string) (found
 			if first == nil {
 				first = err
 			}
-			if f.passed = append(f.passed, h); len(f.passed) > maxPassed {
-				f.passed = f.passed[:maxPassed]
+			if f.fresh++; unsigned != nil {
+				unsigned[id] = true
 			}
-			after = h
 		}
-		if len(page) < headsPerPage {
-			break
-		}
+		f.passed++
 	}
-	if first == nil {
+	switch {
+	case f.passed == 0:
 		return f, fmt.Errorf("the log has no checkpoint: %w", ErrNotFound)
+	case first == nil:
+		return f, fmt.Errorf("%w: no row that is stored as one is signed by the log's key", ErrCheckpoint)
 	}
 	return f, first
 }
@@ -111,15 +149,12 @@ func latest(ctx context.Context, log heads, origin string, keys []string) (found
 // rows that claim to be later ones it has passed over. Without keys, it is the latest whose row
 // says what its text says.
 func Latest(ctx context.Context, log Log, origin string, keys []string) (h Head, passed int, err error) {
-	f, err := latest(ctx, log, origin, keys)
+	f, err := latest(ctx, log, origin, keys, nil)
 	if err != nil {
-		return f.Head, len(f.passed), fmt.Errorf("read the checkpoint: %w", err)
+		return f.Head, f.passed, fmt.Errorf("read the checkpoint: %w", err)
 	}
-	return f.Head, len(f.passed), nil
+	return f.Head, f.passed, nil
 }
-
-// maxPassed bounds the rows of which a reader tells that it has passed over them.
-const maxPassed = 1000
 
 // Verified returns a log whose checkpoints are those that one of the keys has signed, so that
 // rows that somebody has added to the database do not count. keys are verifier keys of the
@@ -137,7 +172,7 @@ type verified struct {
 
 // Checkpoint implements [Log].
 func (v *verified) Checkpoint(ctx context.Context) ([]byte, error) {
-	f, err := latest(ctx, v.Log, v.origin, v.keys)
+	f, err := latest(ctx, v.Log, v.origin, v.keys, nil)
 	if err != nil {
 		return nil, fmt.Errorf("read the checkpoint: %w", err)
 	}
@@ -178,18 +213,17 @@ func (v *verified) cosigned(ctx context.Context, raw []byte, key int, size int64
 
 // Heads implements [Log]: those that one of the keys has signed.
 func (v *verified) Heads(ctx context.Context, after Head, limit int) (out []Head, err error) {
-	for len(out) < limit {
-		page, err := v.Log.Heads(ctx, after, headsPerPage)
+	if limit <= 0 {
+		return nil, nil
+	}
+	for h, err := range AllHeads(ctx, v.Log, after) {
 		if err != nil {
 			return nil, err
 		}
-		for _, h := range page {
-			if _, key, _ := h.signedBy(v.origin, v.keys); key >= 0 && len(out) < limit {
-				out = append(out, h)
-			}
-			after = h
+		if _, key, _ := h.signedBy(v.origin, v.keys); key < 0 {
+			continue
 		}
-		if len(page) < headsPerPage {
+		if out = append(out, h); len(out) == limit {
 			break
 		}
 	}
@@ -243,22 +277,16 @@ func (v *verified) allCosigned(ctx context.Context, rows [][]byte) (out [][]byte
 // of returns the last row of a size that one of the keys has signed, and the number of the key, or
 // -1.
 func (v *verified) of(ctx context.Context, size int64) (Head, int, error) {
-	for after := (Head{Size: size, N: math.MaxInt64}); ; {
-		page, err := v.Log.Heads(ctx, after, headsPerPage)
+	for h, err := range AllHeads(ctx, v.Log, Head{Size: size, N: math.MaxInt64}) {
 		if err != nil {
 			return Head{}, -1, err
 		}
-		for _, h := range page {
-			if h.Size != size {
-				return Head{}, -1, nil
-			}
-			if _, key, _ := h.signedBy(v.origin, v.keys); key >= 0 {
-				return h, key, nil
-			}
-			after = h
+		if h.Size != size {
+			break
 		}
-		if len(page) < headsPerPage {
-			return Head{}, -1, nil
+		if _, key, _ := h.signedBy(v.origin, v.keys); key >= 0 {
+			return h, key, nil
 		}
 	}
+	return Head{}, -1, nil
 }

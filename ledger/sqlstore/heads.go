@@ -23,28 +23,19 @@ func scanHead(rows *sql.Rows) (h ledger.Head, err error) {
 	return h, err
 }
 
-// headsPerPage is how many rows that claim to be checkpoints are read at once.
-const headsPerPage = 16
-
 // Checkpoint implements [ledger.Log].
 func (s *Store) Checkpoint(ctx context.Context) ([]byte, error) {
-	for after := ledger.Top; ; {
-		page, err := s.Heads(ctx, after, headsPerPage)
+	for h, err := range ledger.AllHeads(ctx, s, ledger.Top) {
 		if err != nil {
 			return nil, err
 		}
-		for _, h := range page {
-			if _, err := h.Checkpoint(s.origin); err != nil {
-				after = h
-				continue
-			}
-			more, err := s.Cosignatures(ctx, h.Size)
-			return mergeAll(h.Raw, more), err
+		if _, err := h.Checkpoint(s.origin); err != nil {
+			continue
 		}
-		if len(page) < headsPerPage {
-			return nil, fmt.Errorf("read the checkpoint: %w", ledger.ErrNotFound)
-		}
+		more, err := s.Cosignatures(ctx, h.Size)
+		return mergeAll(h.Raw, more), err
 	}
+	return nil, fmt.Errorf("read the checkpoint: %w", ledger.ErrNotFound)
 }
 
 func scanBytes(rows *sql.Rows) (b []byte, err error) { return b, rows.Scan(&b) }
@@ -105,24 +96,18 @@ const headsPerSize = 100
 // ofSize returns the checkpoints of a size, the last first. A size may have two, by a former and by
 // the current key of the log, and rows that somebody has added.
 func (s *Store) ofSize(ctx context.Context, size int64) (out []ledger.Head, err error) {
-	for after := (ledger.Head{Size: size, N: math.MaxInt64}); ; {
-		page, err := s.Heads(ctx, after, headsPerSize)
+	for h, err := range ledger.AllHeads(ctx, s, ledger.Head{Size: size, N: math.MaxInt64}) {
 		if err != nil {
 			return nil, err
 		}
-		for _, h := range page {
-			if h.Size != size || len(out) == headsPerSize {
-				return out, nil
-			}
-			if _, err := h.Checkpoint(s.origin); err == nil {
-				out = append(out, h)
-			}
-			after = h
+		if h.Size != size || len(out) == headsPerSize {
+			break
 		}
-		if len(page) < headsPerSize {
-			return out, nil
+		if _, err := h.Checkpoint(s.origin); err == nil {
+			out = append(out, h)
 		}
 	}
+	return out, nil
 }
 
 // Cosigned implements [ledger.Log].
