@@ -1,10 +1,12 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 )
 
@@ -158,8 +160,8 @@ func Latest(ctx context.Context, log Log, origin string, keys []string) (h Head,
 
 // Verified returns a log whose checkpoints are those that one of the keys has signed, so that
 // rows that somebody has added to the database do not count. keys are verifier keys of the
-// log, and witnesses those of witnesses, whose cosignatures are verified; those of others are
-// passed on as they are.
+// log, and witnesses those of witnesses, whose cosignatures are verified; some of those of others
+// are passed on as they are: see [WithCosignatures].
 func Verified(log Log, origin string, keys, witnesses []string) Log {
 	return &verified{log, origin, keys, witnesses}
 }
@@ -176,39 +178,106 @@ func (v *verified) Checkpoint(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the checkpoint: %w", err)
 	}
-	return v.cosigned(ctx, f.Raw, f.key, f.Checkpoint.Size)
+	return v.cosigned(ctx, f.Raw, f.key)
 }
 
 // cosigned returns a checkpoint with the signature of the log's key and cosignatures alone.
-func (v *verified) cosigned(ctx context.Context, raw []byte, key int, size int64) ([]byte, error) {
-	out, err := Signers{Log: v.keys[key]}.Alone(raw)
+func (v *verified) cosigned(ctx context.Context, raw []byte, key int) ([]byte, error) {
+	only, err := Signers{Log: v.keys[key]}.Alone(raw)
 	if err != nil {
 		return nil, err
 	}
-	more, err := v.Cosignatures(ctx, size)
+	return WithCosignatures(ctx, v.Log, only, v.witnesses)
+}
+
+// WithCosignatures returns a checkpoint with its first signature, which is the log's, and with
+// cosignatures that the log has for it. Those of the witnesses, which are given by their verifier
+// keys, are verified, and found however many rows somebody has added; of others, which are passed
+// on as they are, some may be missing.
+func WithCosignatures(ctx context.Context, log Log, checkpoint []byte, witnesses []string) ([]byte, error) {
+	c, err := ParseCheckpoint(checkpoint)
 	if err != nil {
 		return nil, err
 	}
-	for _, witness := range v.witnesses {
-		for _, c := range more {
-			if _, _, only, err := Cosignature(c, witness); err == nil {
-				if merged, err := Merge(out, only); err == nil {
-					out = merged
-					break
+	known, err := makers(witnesses)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newMerge(checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	first := bytes.IndexByte(checkpoint[len(m.text):], '\n') + 1
+	if err := m.add(checkpoint[:len(m.text)+first], known); err != nil {
+		return nil, err
+	}
+	wanted := search{text: m.text, missing: maps.Clone(known)}
+	wanted.in(checkpoint)
+	rest := [][]byte{checkpoint}
+	for more, err := range cosignatures(ctx, log, c.Size) {
+		if err != nil {
+			return nil, err
+		}
+		wanted.in(more)
+		if len(rest) < maxSignatures {
+			rest = append(rest, more)
+		} else if len(wanted.missing) == 0 {
+			break
+		}
+	}
+	for _, one := range wanted.found {
+		_ = m.add(one, nil) // what does not fit is left out
+	}
+	for _, others := range rest {
+		_ = m.add(others, known)
+	}
+	return m.out, nil
+}
+
+// pager is a log that lists the texts of [Log.Cosignatures] in pages. They may be many: whoever may
+// write to the database adds some, and nobody deletes any.
+type pager interface {
+	// CosignaturesAfter lists those of a size after a serial, at most limit, and returns the last
+	// serial.
+	CosignaturesAfter(ctx context.Context, size, serial int64, limit int) (texts [][]byte, last int64, err error)
+}
+
+// mostCosignatures is how many texts with cosignatures are read at once, after the first page.
+const mostCosignatures = 1000
+
+// cosignatures lists the texts that a log has for a size. It ends with the first error.
+func cosignatures(ctx context.Context, log Log, size int64) iter.Seq2[[]byte, error] {
+	for {
+		v, ok := log.(*verified)
+		if !ok {
+			break
+		}
+		log = v.Log // it lists the same
+	}
+	return func(yield func([]byte, error) bool) {
+		paged, ok := log.(pager)
+		for serial, limit := int64(math.MinInt64), maxSignatures; ; limit = mostCosignatures {
+			var page [][]byte
+			var err error
+			if ok {
+				page, serial, err = paged.CosignaturesAfter(ctx, size, serial, limit)
+			} else {
+				page, err = log.Cosignatures(ctx, size)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, text := range page {
+				if !yield(text, nil) {
+					return
 				}
+			}
+			if !ok || len(page) < limit {
+				return
 			}
 		}
 	}
-	known, err := makers(v.witnesses)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range more {
-		if merged, err := Merge(out, without(c, known)); err == nil {
-			out = merged
-		}
-	}
-	return out, nil
 }
 
 // Heads implements [Log]: those that one of the keys has signed.
@@ -265,7 +334,7 @@ func (v *verified) allCosigned(ctx context.Context, rows [][]byte) (out [][]byte
 		if key < 0 {
 			continue
 		}
-		signed, err := v.cosigned(ctx, h.Raw, key, c.Size)
+		signed, err := v.cosigned(ctx, h.Raw, key)
 		if err != nil {
 			return nil, err
 		}
