@@ -116,11 +116,18 @@ func (q *sequencer) start() {
 			}
 			q.mu.Unlock()
 			if err != nil {
-				q.err = fmt.Errorf("the ledger is not what its key has signed: %w", err)
-				q.logger.Error("the ledger's sequencer has stopped", "error", q.err)
+				q.err = stranger(err)
+				q.logger.Error(stopped, "error", q.err)
 			}
 		}()
 	})
+}
+
+const stopped = "the ledger's sequencer has stopped"
+
+// stranger is the error of a ledger that the sequencer signs no further.
+func stranger(err error) error {
+	return fmt.Errorf("the ledger is not what its key has signed: %w", err)
 }
 
 // stop ends it once everything that was stated is sequenced, or after settleTime.
@@ -144,6 +151,16 @@ func (q *sequencer) stop() {
 		return
 	}
 	defer release()
+	if q.Begin != nil {
+		// A witness that does not answer must leave time to sequence.
+		begin, cancel := context.WithTimeout(ctx, settleTime/2)
+		err := q.Begin(begin)
+		cancel()
+		if err != nil {
+			q.logger.Error(stopped, "error", stranger(err))
+			return
+		}
+	}
 	for {
 		n, err := q.Integrate(ctx)
 		if err != nil {

@@ -6,13 +6,15 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/hex"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	formats "github.com/transparency-dev/formats/log"
 	cosign "github.com/transparency-dev/formats/note"
@@ -313,64 +315,156 @@ func (w *Witness) Cosign(raw []byte, proof []Hash) ([]byte, error) {
 	return out, nil
 }
 
-// Merge adds the signatures of more to those of checkpoint, which has the same
-// text; signatures of the same key are not repeated.
+// maxSignatures bounds the signatures of a merged checkpoint. Readers of notes take no more than 100.
+const maxSignatures = 64
+
+// Merge adds the signatures of more to those of checkpoint, which has the same text. Further
+// signatures of the same key and lines that are no signatures are left out. More than 64
+// signatures, or [MaxCheckpointBytes], are [ErrCheckpoint].
 func Merge(checkpoint, more []byte) ([]byte, error) {
-	text, have, ok := bytes.Cut(checkpoint, []byte("\n\n"))
-	other, new, ok2 := bytes.Cut(more, []byte("\n\n"))
-	if !ok || !ok2 || !bytes.Equal(text, other) {
-		return nil, fmt.Errorf("%w: signatures of another checkpoint", ErrCheckpoint)
+	m, err := openMerge(checkpoint)
+	if err != nil {
+		return nil, err
 	}
-	out := bytes.Clone(checkpoint)
-	for line := range bytes.Lines(new) {
-		known := slices.ContainsFunc(bytes.SplitAfter(have, []byte("\n")), func(l []byte) bool { return maker(l) == maker(line) })
-		if !known {
-			out, have = append(out, line...), append(bytes.Clone(have), line...)
-		}
+	if err := m.add(more, nil); err != nil {
+		return nil, err
 	}
-	if len(out) > MaxCheckpointBytes {
-		return nil, fmt.Errorf("%w: more than %d bytes of signatures", ErrCheckpoint, MaxCheckpointBytes)
-	}
-	return out, nil
+	return m.out, nil
 }
 
-// makers returns the makers of the cosignatures of witnesses, by their verifier keys.
-func makers(witnesses []string) (map[string]bool, error) {
-	out := map[string]bool{}
+// MergeAll adds what fits of the signatures of some texts to those of checkpoint, as [Merge] does. It
+// leaves out texts of other checkpoints.
+func MergeAll(checkpoint []byte, more [][]byte) []byte {
+	m, err := openMerge(checkpoint)
+	if err != nil {
+		return checkpoint
+	}
+	for _, c := range more {
+		_ = m.add(c, nil)
+	}
+	return m.out
+}
+
+// merge is a checkpoint to which signatures are added.
+type merge struct {
+	// text is what they sign, with the empty line after it.
+	text, out []byte
+	makers    map[string]bool
+}
+
+// newMerge begins with no signatures.
+func newMerge(checkpoint []byte) (*merge, error) {
+	i := bytes.Index(checkpoint, []byte("\n\n"))
+	if i < 0 {
+		return nil, fmt.Errorf("%w: it has no signatures", ErrCheckpoint)
+	}
+	text := checkpoint[:i+2]
+	return &merge{text: text, out: bytes.Clone(text), makers: map[string]bool{}}, nil
+}
+
+// openMerge begins with the signatures of the checkpoint.
+func openMerge(checkpoint []byte) (*merge, error) {
+	m, err := newMerge(checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	for line := range bytes.Lines(checkpoint[len(m.text):]) {
+		by, ok := maker(line)
+		if !ok {
+			return nil, fmt.Errorf("%w: a line is no signature", ErrCheckpoint)
+		}
+		m.makers[by] = true
+	}
+	m.out = bytes.Clone(checkpoint)
+	return m, nil
+}
+
+// add adds the signatures of another text but those of some makers. It returns an error if some do
+// not fit, and adds the others.
+func (m *merge) add(more []byte, except map[string]string) (err error) {
+	signatures, ok := bytes.CutPrefix(more, m.text)
+	if !ok {
+		return fmt.Errorf("%w: signatures of another checkpoint", ErrCheckpoint)
+	}
+	for line := range bytes.Lines(signatures) {
+		by, ok := maker(line)
+		if _, not := except[by]; !ok || not || m.makers[by] {
+			continue
+		}
+		switch {
+		case len(m.makers) >= maxSignatures:
+			return fmt.Errorf("%w: more than %d signatures", ErrCheckpoint, maxSignatures)
+		case len(m.out)+len(line) > MaxCheckpointBytes:
+			err = fmt.Errorf("%w: more than %d bytes of signatures", ErrCheckpoint, MaxCheckpointBytes)
+		default:
+			m.out, m.makers[by] = append(m.out, line...), true
+		}
+	}
+	return err
+}
+
+// search looks for the cosignatures of witnesses among texts that anybody may have added.
+type search struct {
+	// text is what they sign, with the empty line after it.
+	text []byte
+	// missing are the verifier keys of those whose cosignature was not found, by maker, and
+	// found the texts with one cosignature each.
+	missing map[string]string
+	found   [][]byte
+}
+
+// in looks in one text, at the first signature of each maker.
+func (s *search) in(more []byte) {
+	signatures, ok := bytes.CutPrefix(more, s.text)
+	if !ok {
+		return
+	}
+	tried := map[string]bool{}
+	for line := range bytes.Lines(signatures) {
+		by, _ := maker(line)
+		key, ok := s.missing[by]
+		if !ok || tried[by] {
+			continue
+		}
+		tried[by] = true
+		if _, _, only, err := Cosignature(slices.Concat(s.text, line), key); err == nil {
+			s.found = append(s.found, only)
+			delete(s.missing, by)
+		}
+	}
+}
+
+// makers returns the verifier keys of witnesses by the makers of their cosignatures.
+func makers(witnesses []string) (map[string]string, error) {
+	out := map[string]string{}
 	for _, key := range witnesses {
 		v, err := cosign.NewVerifierForCosignatureV1(key)
 		if err != nil {
 			return nil, fmt.Errorf("the witness's verifier key %.120q: %w", key, err)
 		}
-		out[fmt.Sprintf("%s %08x", v.Name(), v.KeyHash())] = true
+		out[string(binary.BigEndian.AppendUint32([]byte(v.Name()+" "), v.KeyHash()))] = key
 	}
 	return out, nil
 }
 
-// without removes the signatures of some makers.
-func without(checkpoint []byte, some map[string]bool) []byte {
-	text, signatures, ok := bytes.Cut(checkpoint, []byte("\n\n"))
-	if !ok {
-		return checkpoint
+// maker tells the key of a signature line, by its name and the hash that the signature begins with: a
+// witness that changes its key keeps its name. It reports false for what is no such line of a note
+// (https://c2sp.org/signed-note), which would make the whole note malformed.
+func maker(line []byte) (string, bool) {
+	rest, begins := bytes.CutPrefix(line, []byte("— "))
+	rest, ends := bytes.CutSuffix(rest, []byte("\n"))
+	name, sig, _ := bytes.Cut(rest, []byte(" "))
+	if !begins || !ends || len(name) == 0 || !utf8.Valid(name) {
+		return "", false
 	}
-	out := append(bytes.Clone(text), "\n\n"...)
-	for line := range bytes.Lines(signatures) {
-		if !some[maker(line)] {
-			out = append(out, line...)
-		}
+	if bytes.ContainsFunc(rest, func(r rune) bool { return r < ' ' }) || bytes.ContainsFunc(name, func(r rune) bool { return r == '+' || unicode.IsSpace(r) }) {
+		return "", false
 	}
-	return out
-}
-
-// maker tells the key of a signature line, by its name and the hash that the
-// signature begins with: a witness that changes its key keeps its name.
-func maker(line []byte) string {
-	name, sig, _ := bytes.Cut(bytes.TrimPrefix(bytes.TrimSuffix(line, []byte("\n")), []byte("— ")), []byte(" "))
-	raw, err := base64.StdEncoding.DecodeString(string(sig))
-	if err != nil || len(raw) < 4 {
-		return string(name) + " " + string(sig)
+	raw, err := base64.StdEncoding.Strict().DecodeString(string(sig))
+	if err != nil || len(raw) < 5 {
+		return "", false
 	}
-	return string(name) + " " + hex.EncodeToString(raw[:4])
+	return string(name) + " " + string(raw[:4]), true
 }
 
 // Cosignature verifies the cosignature of one witness, and of nobody else: what

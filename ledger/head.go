@@ -1,8 +1,12 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"iter"
+	"maps"
 	"math"
 )
 
@@ -55,16 +59,22 @@ func (h Head) signedBy(origin string, keys []string) (Checkpoint, int, error) {
 	return c, -1, err
 }
 
-// headsPerPage is how many rows are read at once. Usually the first is the one.
-const headsPerPage = 16
+// rowID identifies a row as it is.
+type rowID struct {
+	n, size int64
+	raw     [sha256.Size]byte
+}
+
+func (h Head) id() rowID { return rowID{h.N, h.Size, sha256.Sum256(h.Raw)} }
 
 // found is a head that a key has signed.
 type found struct {
 	Head
 	Checkpoint
-	// key is the number of the key, and passed are the rows before it, which none has signed.
-	key    int
-	passed []Head
+	// key is the number of the key, passed counts the rows before it, which none has signed, and
+	// fresh those of them that were verified now.
+	key           int
+	passed, fresh int
 }
 
 // heads are the rows of a log that claim to be checkpoints.
@@ -72,18 +82,48 @@ type heads interface {
 	Heads(ctx context.Context, after Head, limit int) ([]Head, error)
 }
 
+// Rows are read in pages. Usually the first row is the one.
+const (
+	firstHeads = 16
+	mostHeads  = 256
+)
+
+// AllHeads lists the rows of a log that claim to be checkpoints, after the given one, in the order of
+// [Log.Heads]. It ends with the first error.
+func AllHeads(ctx context.Context, log heads, after Head) iter.Seq2[Head, error] {
+	return func(yield func(Head, error) bool) {
+		for limit := firstHeads; ; limit = mostHeads {
+			page, err := log.Heads(ctx, after, limit)
+			if err != nil {
+				yield(Head{}, err)
+				return
+			}
+			for _, h := range page {
+				if !yield(h, nil) {
+					return
+				}
+				after = h
+			}
+			if len(page) < limit {
+				return
+			}
+		}
+	}
+}
+
 // latest finds the checkpoint of the largest size that one of the keys has signed, and of
 // those the last. Of rows that are none, it passes over what anybody may have added. It is
-// [ErrNotFound] if there are no rows, and [ErrCheckpoint] if none is signed.
-func latest(ctx context.Context, log heads, origin string, keys []string) (found, error) {
+// [ErrNotFound] if there are no rows, and [ErrCheckpoint] if none is signed. Those in unsigned were
+// verified before, with these keys, and are not verified again; if unsigned is not nil, latest adds
+// to it.
+func latest(ctx context.Context, log heads, origin string, keys []string, unsigned map[rowID]bool) (found, error) {
 	var f found
 	var first error
-	for after := Top; ; {
-		page, err := log.Heads(ctx, after, headsPerPage)
+	for h, err := range AllHeads(ctx, log, Top) {
 		if err != nil {
 			return f, err
 		}
-		for _, h := range page {
+		if id := h.id(); !unsigned[id] {
 			c, key, err := h.signedBy(origin, keys)
 			if key >= 0 {
 				f.Head, f.Checkpoint, f.key = h, c, key
@@ -92,17 +132,17 @@ func latest(ctx context.Context, log heads, origin string, keys []string) (found
 			if first == nil {
 				first = err
 			}
-			if f.passed = append(f.passed, h); len(f.passed) > maxPassed {
-				f.passed = f.passed[:maxPassed]
+			if f.fresh++; unsigned != nil {
+				unsigned[id] = true
 			}
-			after = h
 		}
-		if len(page) < headsPerPage {
-			break
-		}
+		f.passed++
 	}
-	if first == nil {
+	switch {
+	case f.passed == 0:
 		return f, fmt.Errorf("the log has no checkpoint: %w", ErrNotFound)
+	case first == nil:
+		return f, fmt.Errorf("%w: no row that is stored as one is signed by the log's key", ErrCheckpoint)
 	}
 	return f, first
 }
@@ -111,20 +151,17 @@ func latest(ctx context.Context, log heads, origin string, keys []string) (found
 // rows that claim to be later ones it has passed over. Without keys, it is the latest whose row
 // says what its text says.
 func Latest(ctx context.Context, log Log, origin string, keys []string) (h Head, passed int, err error) {
-	f, err := latest(ctx, log, origin, keys)
+	f, err := latest(ctx, log, origin, keys, nil)
 	if err != nil {
-		return f.Head, len(f.passed), fmt.Errorf("read the checkpoint: %w", err)
+		return f.Head, f.passed, fmt.Errorf("read the checkpoint: %w", err)
 	}
-	return f.Head, len(f.passed), nil
+	return f.Head, f.passed, nil
 }
-
-// maxPassed bounds the rows of which a reader tells that it has passed over them.
-const maxPassed = 1000
 
 // Verified returns a log whose checkpoints are those that one of the keys has signed, so that
 // rows that somebody has added to the database do not count. keys are verifier keys of the
-// log, and witnesses those of witnesses, whose cosignatures are verified; those of others are
-// passed on as they are.
+// log, and witnesses those of witnesses, whose cosignatures are verified; some of those of others
+// are passed on as they are: see [WithCosignatures].
 func Verified(log Log, origin string, keys, witnesses []string) Log {
 	return &verified{log, origin, keys, witnesses}
 }
@@ -137,59 +174,125 @@ type verified struct {
 
 // Checkpoint implements [Log].
 func (v *verified) Checkpoint(ctx context.Context) ([]byte, error) {
-	f, err := latest(ctx, v.Log, v.origin, v.keys)
+	f, err := latest(ctx, v.Log, v.origin, v.keys, nil)
 	if err != nil {
 		return nil, fmt.Errorf("read the checkpoint: %w", err)
 	}
-	return v.cosigned(ctx, f.Raw, f.key, f.Checkpoint.Size)
+	return v.cosigned(ctx, f.Raw, f.key)
 }
 
 // cosigned returns a checkpoint with the signature of the log's key and cosignatures alone.
-func (v *verified) cosigned(ctx context.Context, raw []byte, key int, size int64) ([]byte, error) {
-	out, err := Signers{Log: v.keys[key]}.Alone(raw)
+func (v *verified) cosigned(ctx context.Context, raw []byte, key int) ([]byte, error) {
+	only, err := Signers{Log: v.keys[key]}.Alone(raw)
 	if err != nil {
 		return nil, err
 	}
-	more, err := v.Cosignatures(ctx, size)
+	return WithCosignatures(ctx, v.Log, only, v.witnesses)
+}
+
+// WithCosignatures returns a checkpoint with its first signature, which is the log's, and with
+// cosignatures that the log has for it. Those of the witnesses, which are given by their verifier
+// keys, are verified, and found however many rows somebody has added; of others, which are passed
+// on as they are, some may be missing.
+func WithCosignatures(ctx context.Context, log Log, checkpoint []byte, witnesses []string) ([]byte, error) {
+	c, err := ParseCheckpoint(checkpoint)
 	if err != nil {
 		return nil, err
 	}
-	for _, witness := range v.witnesses {
-		for _, c := range more {
-			if _, _, only, err := Cosignature(c, witness); err == nil {
-				if merged, err := Merge(out, only); err == nil {
-					out = merged
-					break
+	known, err := makers(witnesses)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newMerge(checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	first := bytes.IndexByte(checkpoint[len(m.text):], '\n') + 1
+	if err := m.add(checkpoint[:len(m.text)+first], known); err != nil {
+		return nil, err
+	}
+	wanted := search{text: m.text, missing: maps.Clone(known)}
+	wanted.in(checkpoint)
+	rest := [][]byte{checkpoint}
+	for more, err := range cosignatures(ctx, log, c.Size) {
+		if err != nil {
+			return nil, err
+		}
+		wanted.in(more)
+		if len(rest) < maxSignatures {
+			rest = append(rest, more)
+		} else if len(wanted.missing) == 0 {
+			break
+		}
+	}
+	for _, one := range wanted.found {
+		_ = m.add(one, nil) // what does not fit is left out
+	}
+	for _, others := range rest {
+		_ = m.add(others, known)
+	}
+	return m.out, nil
+}
+
+// pager is a log that lists the texts of [Log.Cosignatures] in pages. They may be many: whoever may
+// write to the database adds some, and nobody deletes any.
+type pager interface {
+	// CosignaturesAfter lists those of a size after a serial, at most limit, and returns the last
+	// serial.
+	CosignaturesAfter(ctx context.Context, size, serial int64, limit int) (texts [][]byte, last int64, err error)
+}
+
+// mostCosignatures is how many texts with cosignatures are read at once, after the first page.
+const mostCosignatures = 1000
+
+// cosignatures lists the texts that a log has for a size. It ends with the first error.
+func cosignatures(ctx context.Context, log Log, size int64) iter.Seq2[[]byte, error] {
+	for {
+		v, ok := log.(*verified)
+		if !ok {
+			break
+		}
+		log = v.Log // it lists the same
+	}
+	return func(yield func([]byte, error) bool) {
+		paged, ok := log.(pager)
+		for serial, limit := int64(math.MinInt64), maxSignatures; ; limit = mostCosignatures {
+			var page [][]byte
+			var err error
+			if ok {
+				page, serial, err = paged.CosignaturesAfter(ctx, size, serial, limit)
+			} else {
+				page, err = log.Cosignatures(ctx, size)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, text := range page {
+				if !yield(text, nil) {
+					return
 				}
+			}
+			if !ok || len(page) < limit {
+				return
 			}
 		}
 	}
-	known, err := makers(v.witnesses)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range more {
-		if merged, err := Merge(out, without(c, known)); err == nil {
-			out = merged
-		}
-	}
-	return out, nil
 }
 
 // Heads implements [Log]: those that one of the keys has signed.
 func (v *verified) Heads(ctx context.Context, after Head, limit int) (out []Head, err error) {
-	for len(out) < limit {
-		page, err := v.Log.Heads(ctx, after, headsPerPage)
+	if limit <= 0 {
+		return nil, nil
+	}
+	for h, err := range AllHeads(ctx, v.Log, after) {
 		if err != nil {
 			return nil, err
 		}
-		for _, h := range page {
-			if _, key, _ := h.signedBy(v.origin, v.keys); key >= 0 && len(out) < limit {
-				out = append(out, h)
-			}
-			after = h
+		if _, key, _ := h.signedBy(v.origin, v.keys); key < 0 {
+			continue
 		}
-		if len(page) < headsPerPage {
+		if out = append(out, h); len(out) == limit {
 			break
 		}
 	}
@@ -231,7 +334,7 @@ func (v *verified) allCosigned(ctx context.Context, rows [][]byte) (out [][]byte
 		if key < 0 {
 			continue
 		}
-		signed, err := v.cosigned(ctx, h.Raw, key, c.Size)
+		signed, err := v.cosigned(ctx, h.Raw, key)
 		if err != nil {
 			return nil, err
 		}
@@ -243,22 +346,16 @@ func (v *verified) allCosigned(ctx context.Context, rows [][]byte) (out [][]byte
 // of returns the last row of a size that one of the keys has signed, and the number of the key, or
 // -1.
 func (v *verified) of(ctx context.Context, size int64) (Head, int, error) {
-	for after := (Head{Size: size, N: math.MaxInt64}); ; {
-		page, err := v.Log.Heads(ctx, after, headsPerPage)
+	for h, err := range AllHeads(ctx, v.Log, Head{Size: size, N: math.MaxInt64}) {
 		if err != nil {
 			return Head{}, -1, err
 		}
-		for _, h := range page {
-			if h.Size != size {
-				return Head{}, -1, nil
-			}
-			if _, key, _ := h.signedBy(v.origin, v.keys); key >= 0 {
-				return h, key, nil
-			}
-			after = h
+		if h.Size != size {
+			break
 		}
-		if len(page) < headsPerPage {
-			return Head{}, -1, nil
+		if _, key, _ := h.signedBy(v.origin, v.keys); key >= 0 {
+			return h, key, nil
 		}
 	}
+	return Head{}, -1, nil
 }

@@ -46,8 +46,9 @@ type Sequencer struct {
 	// Possible, if set, judges the data of entries: what no entry of its kind has is set aside.
 	Possible Possible
 
-	// told is up to which row that claims to be a checkpoint Found was called.
-	told int64
+	// unsigned are rows that claim to be checkpoints, and that none of the keys has signed. Each is
+	// verified once: verifying all of them for every batch could take longer than Within.
+	unsigned map[rowID]bool
 	// looked is up to which serial there was nothing to recover, looks counts the looks, and
 	// look is when the next one is due.
 	looked int64
@@ -201,7 +202,8 @@ func (s *Sequencer) recover(ctx context.Context, looking chan look) chan look {
 				s.looked = found.upTo
 			}
 			if found.n > 0 && s.Found != nil {
-				s.Found(fmt.Errorf("%d entries had no place in the log, and did not wait for one: somebody has removed them from those that wait", found.n))
+				s.Found(errors.New(counted(found.n, "entry had no place in the log, and did not wait for one: somebody has removed it from those that wait",
+					"entries had no place in the log, and did not wait for one: somebody has removed them from those that wait")))
 			}
 		default:
 			return looking
@@ -229,15 +231,18 @@ func (s *Sequencer) recover(ctx context.Context, looking chan look) chan look {
 // last returns the checkpoint from which the sequencer continues, and reports whether a
 // former key has signed it. first says that the log has none.
 func (s *Sequencer) last(ctx context.Context) (c Checkpoint, rotated, first bool, err error) {
-	f, err := latest(ctx, s.Store, s.Key.Name(), append([]string{s.Key.Public()}, s.Former...))
-	s.pass(f.passed)
+	if s.unsigned == nil {
+		s.unsigned = map[rowID]bool{}
+	}
+	f, err := latest(ctx, s.Store, s.Key.Name(), append([]string{s.Key.Public()}, s.Former...), s.unsigned)
+	s.pass(f.fresh)
 	if errors.Is(err, ErrNotFound) {
 		return Checkpoint{Origin: s.Key.Name(), Root: EmptyRoot()}, false, true, nil
 	}
 	if errors.Is(err, ErrCheckpoint) {
 		err = fmt.Errorf("the last checkpoint: %w", err)
 	}
-	if err == nil && len(f.passed) > 0 {
+	if err == nil && f.passed > 0 {
 		if beyond, err := s.Store.Records(ctx, f.Checkpoint.Size, 1); err != nil || len(beyond) > 0 {
 			return f.Checkpoint, false, false, errors.Join(err, fmt.Errorf("%w: entries beyond the %d of the last checkpoint that this key has signed have places: the log may have another key by now", ErrCheckpoint, f.Checkpoint.Size))
 		}
@@ -245,19 +250,11 @@ func (s *Sequencer) last(ctx context.Context) (c Checkpoint, rotated, first bool
 	return f.Checkpoint, f.key > 0, false, err
 }
 
-// pass tells of rows that claim to be checkpoints, once of each.
-func (s *Sequencer) pass(rows []Head) {
-	told := s.told
-	n := 0
-	for _, h := range rows {
-		if h.N > s.told {
-			n++
-			told = max(told, h.N)
-		}
-	}
-	s.told = told
+// pass tells of n rows that claim to be checkpoints and are none.
+func (s *Sequencer) pass(n int) {
 	if n > 0 && s.Found != nil {
-		s.Found(fmt.Errorf("%w: %d rows that are stored as checkpoints are none that the log's key has signed: somebody has added them", ErrCheckpoint, n))
+		s.Found(fmt.Errorf("%w: %s", ErrCheckpoint, counted(n, "row that is stored as a checkpoint is none that the log's key has signed: somebody has added it",
+			"rows that are stored as checkpoints are none that the log's key has signed: somebody has added them")))
 	}
 }
 
@@ -333,9 +330,18 @@ func (s *Sequencer) sort(ctx context.Context, origin string, candidates []Candid
 		return nil, 0, err
 	}
 	if s.Found != nil {
-		s.Found(fmt.Errorf("%d rows were set aside, since they are no entries of this log: the first, %.120q in the chain %.120q: %s", len(aside), aside[0].Key, aside[0].Chain, aside[0].Why))
+		what := counted(len(aside), "row was set aside, since it is no entry of this log", "rows were set aside, since they are no entries of this log")
+		s.Found(fmt.Errorf("%s: the first, %.120q in the chain %.120q: %s", what, aside[0].Key, aside[0].Chain, aside[0].Why))
 	}
 	return batch, len(aside), nil
+}
+
+// counted returns a number and what is counted.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // reason returns the text of an error as every database can store it: what is wrong with a row

@@ -422,8 +422,8 @@ type Log interface {
 	// was given lacks the key of the database, ErrUnavailable.
 	Keyring(ctx context.Context) error
 
-	// Lead makes the caller the log's one sequencer until release is called or
-	// ctx ends; ErrConflict if there is another.
+	// Lead makes the caller the log's one sequencer until release is called; ErrConflict if
+	// there is another. ctx bounds only the attempt.
 	Lead(ctx context.Context) (release func(), err error)
 	// Integrate assigns the batch the indexes from size on, and stores tiles and the
 	// signed checkpoint, in one transaction. It may delete tiles that are prefixes of the

@@ -18,7 +18,7 @@ type Outcome string
 
 // The outcomes.
 const (
-	// Refused: the database takes it not, or a running part acts by it not, and says so.
+	// Refused: the database refuses it, or a running part does not act on it and says so.
 	Refused Outcome = "refused"
 	// Found: audit verify reports a problem, or nothing can be exported any more.
 	Found Outcome = "found"

@@ -17,7 +17,9 @@
 //	                over the log, each as a JSON string with the whole signed text; their
 //	                sizes rise, and are at most that of the checkpoint
 //	checkpoint      the signed checkpoint over the entries, with its cosignatures
-//	pending.jsonl   entries that have no place in the tree yet, as lines
+//	pending.jsonl   entries that the checkpoint does not have, as lines: the first 100,000
+//	                that have got a place in the tree since, and the first 10,000 that have
+//	                none yet
 //	lost.jsonl      entries that neither have a place nor wait for one, as lines, with a
 //	                space for each line feed
 //	aside.jsonl     rows of the database that the sequencer has set aside, since they are no
@@ -26,9 +28,13 @@
 //	                JSON object a line; their lines in entries.jsonl are empty, so that such an
 //	                export does not verify
 //
-// The last three are there only if there is something to tell, and list at most 100,000
-// rows each. A verifier needs checkpoint, entries.jsonl and bodies.jsonl; of the others one
-// that is missing counts as empty. Each must be a regular file.
+// The last three are there only if there is something to tell. lost.jsonl lists the first
+// 100,000 entries, and odd.jsonl all. aside.jsonl lists the first 100,000 rows, and of the others
+// those that are entries and lacked nothing when they were set aside; if it leaves out some, the
+// only field of its last line, more, is their number.
+//
+// A verifier needs checkpoint, entries.jsonl and bodies.jsonl; of the others one that is missing
+// counts as empty. Each must be a regular file.
 //
 // A line of aside.jsonl has the columns of the row as they are in the database, and no other
 // fields; bytes are in base64:

@@ -42,7 +42,7 @@ type Exported struct {
 	Packets int64 `json:"evidence_packets"`
 	// Cosigned are older checkpoints that witnesses have cosigned.
 	Cosigned int64 `json:"cosigned_checkpoints"`
-	// Pending are the entries that the checkpoint does not have.
+	// Pending counts the entries that the checkpoint does not have. The file may list fewer.
 	Pending int64 `json:"pending"`
 	// Lost are the entries that have no place in the log, and do not wait for one: somebody
 	// has removed them from those that wait.
@@ -277,8 +277,8 @@ func stored(ctx context.Context, log ledger.Log, e *ledger.Entry) (raw, packet [
 	return raw, packet, nil
 }
 
-// pending writes the entries that the checkpoint does not have: those without a
-// place, and those that have got one since.
+// pending writes entries that the checkpoint does not have, those that have got a place since, and
+// those without one. It counts all of them.
 func (x *Exported) pending(ctx context.Context, log ledger.Log, size int64, file string) (err error) {
 	out, err := create(file)
 	if err != nil {
@@ -289,8 +289,12 @@ func (x *Exported) pending(ctx context.Context, log ledger.Log, size int64, file
 	if err != nil {
 		return err
 	}
-	placed := map[ledger.Hash]bool{}
-	for from := size; x.Pending < maxPending; {
+	wait := map[ledger.Hash]bool{}
+	for _, r := range waiting {
+		wait[r.Hash] = true
+	}
+	cut := len(waiting) == maxPending
+	for from := size; ; {
 		records, err := log.Records(ctx, from, page)
 		if err != nil {
 			return err
@@ -299,19 +303,29 @@ func (x *Exported) pending(ctx context.Context, log ledger.Log, size int64, file
 			break
 		}
 		for _, r := range records {
-			placed[r.Hash] = true
-			x.Pending++
+			delete(wait, r.Hash)
+			if x.Pending++; x.Pending > maxPlaced {
+				continue
+			}
 			if err := out.line(flat(r.Bytes)); err != nil {
 				return err
 			}
 		}
 		from += int64(len(records))
 	}
+	without := int64(len(wait))
+	if cut {
+		status, err := log.Status(ctx)
+		if err != nil {
+			return err
+		}
+		without = max(without, status.Waiting)
+	}
+	x.Pending += without
 	for _, r := range waiting {
-		if placed[r.Hash] {
+		if !wait[r.Hash] {
 			continue
 		}
-		x.Pending++
 		if err := out.line(flat(r.Bytes)); err != nil {
 			return err
 		}
@@ -319,8 +333,12 @@ func (x *Exported) pending(ctx context.Context, log ledger.Log, size int64, file
 	return nil
 }
 
-// maxPending bounds the entries without a place that an export lists.
-const maxPending = 100_000
+// maxPlaced bounds the entries that an export lists and that have got a place after its checkpoint.
+// maxPending bounds those without a place: [ledger.Log.Pending] lists no more.
+const (
+	maxPlaced  = 100_000
+	maxPending = 10_000
+)
 
 // lines writes a file line by line.
 type lines struct {

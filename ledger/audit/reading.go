@@ -81,7 +81,7 @@ func (r *reading) take() {
 	r.apply(b)
 }
 
-// close returns the remaining buffers to the pool and stops the workers.
+// close applies what is left and stops the workers.
 func (r *reading) close() {
 	r.flush()
 	for len(r.waiting) > 0 {

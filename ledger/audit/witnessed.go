@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 
 	"chimera.ai/engine/ledger"
 )
@@ -37,7 +38,11 @@ func unwitnessed(log ledger.Log) ledger.Log {
 // Checkpoint implements [ledger.Log].
 func (w *witnessed) Checkpoint(ctx context.Context) ([]byte, error) {
 	latest, err := w.Log.Checkpoint(ctx)
-	if err != nil || Cosigners(latest, w.keys) >= w.quorum {
+	if err != nil {
+		return nil, err
+	}
+	latest, enough, err := w.cosigned(ctx, latest)
+	if err != nil || enough {
 		return latest, err
 	}
 	older, err := w.Cosigned(ctx, maxCosigned)
@@ -45,11 +50,46 @@ func (w *witnessed) Checkpoint(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	for _, raw := range older {
-		if Cosigners(raw, w.keys) >= w.quorum {
-			return raw, nil
+		raw, enough, err := w.cosigned(ctx, raw)
+		if err != nil || enough {
+			return raw, err
 		}
 	}
 	return latest, nil
+}
+
+// CosignedEvenly implements [ledger.Log].
+func (w *witnessed) CosignedEvenly(ctx context.Context, limit int) ([][]byte, error) {
+	all, err := w.Log.CosignedEvenly(ctx, limit)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i], _, err = w.cosigned(ctx, all[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// cosigned returns a checkpoint with the cosignatures of the witnesses, and reports whether they are a
+// quorum. A log that knows no keys has merged only some of what it has.
+func (w *witnessed) cosigned(ctx context.Context, raw []byte) ([]byte, bool, error) {
+	have := Cosigners(raw, w.keys)
+	if have >= w.quorum {
+		return raw, true, nil
+	}
+	full, err := ledger.WithCosignatures(ctx, w.Log, raw, w.keys)
+	if errors.Is(err, ledger.ErrCheckpoint) {
+		return raw, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if n := Cosigners(full, w.keys); n > have {
+		return full, n >= w.quorum, nil
+	}
+	return raw, false, nil
 }
 
 // Cosigners counts the witnesses that have cosigned a checkpoint.

@@ -402,7 +402,7 @@ func Hidden(t *testing.T, fresh func(t testing.TB) *Database) {
 	q = &ledger.Sequencer{Store: d.Store, Key: key, Idle: tick, Found: func(err error) { found <- err }}
 	done := make(chan error, 1)
 	go func() { done <- q.Run(ctx) }()
-	require.ErrorContains(t, <-found, "1 entries had no place in the log")
+	require.ErrorContains(t, <-found, "1 entry had no place in the log")
 	require.Eventually(t, func() bool {
 		status, err := d.Store.Status(ctx)
 		return err == nil && status.Waiting+status.Lost == 0

@@ -126,7 +126,7 @@ func TestLowSerials(t *testing.T) {
 	go func() { done <- q.Run(ctx) }()
 	both := errors.Join(<-found, <-found)
 	require.ErrorContains(t, both, "3 entries had no place")
-	require.ErrorContains(t, both, "1 rows were set aside")
+	require.ErrorContains(t, both, "1 row was set aside")
 	stop()
 	require.NoError(t, <-done)
 	aside, err := d.Store.Asides(t.Context(), math.MinInt64, 10)

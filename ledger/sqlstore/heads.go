@@ -23,46 +23,44 @@ func scanHead(rows *sql.Rows) (h ledger.Head, err error) {
 	return h, err
 }
 
-// headsPerPage is how many rows that claim to be checkpoints are read at once.
-const headsPerPage = 16
-
 // Checkpoint implements [ledger.Log].
 func (s *Store) Checkpoint(ctx context.Context) ([]byte, error) {
-	for after := ledger.Top; ; {
-		page, err := s.Heads(ctx, after, headsPerPage)
+	for h, err := range ledger.AllHeads(ctx, s, ledger.Top) {
 		if err != nil {
 			return nil, err
 		}
-		for _, h := range page {
-			if _, err := h.Checkpoint(s.origin); err != nil {
-				after = h
-				continue
-			}
-			more, err := s.Cosignatures(ctx, h.Size)
-			return mergeAll(h.Raw, more), err
+		if _, err := h.Checkpoint(s.origin); err != nil {
+			continue
 		}
-		if len(page) < headsPerPage {
-			return nil, fmt.Errorf("read the checkpoint: %w", ledger.ErrNotFound)
-		}
+		more, err := s.firstCosignatures(ctx, h.Size)
+		return ledger.MergeAll(h.Raw, more), err
 	}
+	return nil, fmt.Errorf("read the checkpoint: %w", ledger.ErrNotFound)
 }
 
 func scanBytes(rows *sql.Rows) (b []byte, err error) { return b, rows.Scan(&b) }
 
-const selectCosignatures = "SELECT checkpoint FROM log_cosignatures WHERE size = $1 ORDER BY serial"
-
 // Cosignatures implements [ledger.Log].
 func (s *Store) Cosignatures(ctx context.Context, size int64) ([][]byte, error) {
-	return list(ctx, s, "read cosignatures", selectCosignatures, []any{size}, scanBytes)
+	return list(ctx, s, "read cosignatures", "SELECT checkpoint FROM log_cosignatures WHERE size = $1 ORDER BY serial", []any{size}, scanBytes)
 }
 
-func mergeAll(raw []byte, more [][]byte) []byte {
-	for _, c := range more {
-		if merged, err := ledger.Merge(raw, c); err == nil {
-			raw = merged
-		}
-	}
-	return raw
+// CosignaturesAfter lists some of the same: those with serials beyond the given one, at most limit.
+// It returns the last serial.
+func (s *Store) CosignaturesAfter(ctx context.Context, size, serial int64, limit int) (texts [][]byte, last int64, err error) {
+	last = serial
+	texts, err = list(ctx, s, "read cosignatures", "SELECT serial, checkpoint FROM log_cosignatures WHERE size = $1 AND serial > $2 ORDER BY serial LIMIT $3",
+		[]any{size, serial, bound(limit)}, func(rows *sql.Rows) (b []byte, err error) { return b, rows.Scan(&last, &b) })
+	return texts, last, err
+}
+
+// firstTexts bounds the texts with cosignatures of one size that are read without the witnesses'
+// keys: somebody may have added any number of rows.
+const firstTexts = 64
+
+func (s *Store) firstCosignatures(ctx context.Context, size int64) ([][]byte, error) {
+	texts, _, err := s.CosignaturesAfter(ctx, size, math.MinInt64, firstTexts)
+	return texts, err
 }
 
 // AddCosignatures implements [ledger.Log].
@@ -81,20 +79,11 @@ func (s *Store) AddCosignatures(ctx context.Context, checkpoint []byte) error {
 		if there == 0 {
 			return fmt.Errorf("%w: the log has no such checkpoint over %d entries", ledger.ErrConflict, c.Size)
 		}
-		rows, err := t.rows(ctx, selectCosignatures, c.Size)
-		if err != nil {
+		var have int
+		if err := t.row(ctx, "SELECT count(*) FROM log_cosignatures WHERE size = $1 AND checkpoint = $2", c.Size, checkpoint).Scan(&have); err != nil || have > 0 {
 			return err
 		}
-		more, err := collect(rows, scanBytes)
-		if err != nil {
-			return err
-		}
-		for _, have := range more {
-			if bytes.Equal(have, checkpoint) {
-				return nil
-			}
-		}
-		_, err = t.exec(ctx, "INSERT INTO log_cosignatures (size, checkpoint) VALUES ($1, $2)", c.Size, checkpoint)
+		_, err := t.exec(ctx, "INSERT INTO log_cosignatures (size, checkpoint) VALUES ($1, $2)", c.Size, checkpoint)
 		return err
 	})
 }
@@ -105,24 +94,18 @@ const headsPerSize = 100
 // ofSize returns the checkpoints of a size, the last first. A size may have two, by a former and by
 // the current key of the log, and rows that somebody has added.
 func (s *Store) ofSize(ctx context.Context, size int64) (out []ledger.Head, err error) {
-	for after := (ledger.Head{Size: size, N: math.MaxInt64}); ; {
-		page, err := s.Heads(ctx, after, headsPerSize)
+	for h, err := range ledger.AllHeads(ctx, s, ledger.Head{Size: size, N: math.MaxInt64}) {
 		if err != nil {
 			return nil, err
 		}
-		for _, h := range page {
-			if h.Size != size || len(out) == headsPerSize {
-				return out, nil
-			}
-			if _, err := h.Checkpoint(s.origin); err == nil {
-				out = append(out, h)
-			}
-			after = h
+		if h.Size != size || len(out) == headsPerSize {
+			break
 		}
-		if len(page) < headsPerSize {
-			return out, nil
+		if _, err := h.Checkpoint(s.origin); err == nil {
+			out = append(out, h)
 		}
 	}
+	return out, nil
 }
 
 // Cosigned implements [ledger.Log].
@@ -148,7 +131,7 @@ func (s *Store) cosigned(ctx context.Context, query string, limit any) ([][]byte
 	}
 	var out [][]byte
 	for _, size := range sizes {
-		more, err := s.Cosignatures(ctx, size)
+		more, err := s.firstCosignatures(ctx, size)
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +140,7 @@ func (s *Store) cosigned(ctx context.Context, query string, limit any) ([][]byte
 			return nil, err
 		}
 		for _, h := range rows {
-			out = append(out, mergeAll(h.Raw, more))
+			out = append(out, ledger.MergeAll(h.Raw, more))
 		}
 	}
 	return out, nil

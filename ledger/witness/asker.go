@@ -50,7 +50,7 @@ type Asker struct {
 
 	once  sync.Once
 	wakes []chan struct{}
-	// checked is when Check was called last.
+	// checked is when Check last asked all witnesses, and none contradicted.
 	checked time.Time
 }
 
@@ -60,25 +60,26 @@ const checkTime, checkPause = 5 * time.Second, time.Minute
 // Check asks each witness once, whatever it has cosigned, and returns [ErrContradicted] if the
 // cosignature of one shows that it has cosigned another log. Those that merely say so, and those
 // that do not answer in a few seconds, do not count. It is called
-// by one goroutine at a time, and asks once a minute at most.
+// by one goroutine at a time, and asks once a minute at most. A check that ctx has cut short does not
+// count.
 func (a *Asker) Check(ctx context.Context) error {
 	if time.Since(a.checked) < checkPause {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	bounded, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	errs := make([]error, len(a.Witnesses))
 	var all sync.WaitGroup
 	for i, w := range a.Witnesses {
 		all.Go(func() {
-			if _, err := a.asking(w).step(ctx, true); errors.Is(err, ErrContradicted) {
+			if _, err := a.asking(w).step(bounded, true); errors.Is(err, ErrContradicted) {
 				errs[i] = fmt.Errorf("the witness %s: %w", w.Name, err)
 			}
 		})
 	}
 	all.Wait()
 	err := errors.Join(errs...)
-	if err == nil {
+	if err == nil && ctx.Err() == nil {
 		a.checked = time.Now()
 	}
 	return err

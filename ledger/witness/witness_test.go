@@ -404,3 +404,26 @@ func TestCheck(t *testing.T) {
 	require.ErrorContains(t, witness.CheckAll([]witness.Witness{good, good}, 0), "is listed twice")
 	require.ErrorContains(t, witness.CheckAll([]witness.Witness{good}, 2), "2 of 1 witnesses cannot cosign")
 }
+
+// TestCheckCutShort: a check whose caller has gone asks again at once.
+func TestCheckCutShort(t *testing.T) {
+	w := newWorld(t)
+	s, key := newServer(t, w.key.Public())
+	a := w.asker(s, key, io.Discard)
+	var asked atomic.Int32
+	a.Transport = transport(func(*http.Request) (*http.Response, error) {
+		asked.Add(1)
+		return nil, errors.New("nobody is there")
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, a.Check(ctx))
+	require.NoError(t, a.Check(t.Context()))
+	require.EqualValues(t, 1, asked.Load())
+	require.NoError(t, a.Check(t.Context()))
+	require.EqualValues(t, 1, asked.Load(), "that one counts")
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
