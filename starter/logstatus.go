@@ -60,6 +60,9 @@ func (x *logStatus) judge(now time.Time) {
 	if x.Aside > 0 {
 		add("%s: somebody has added %s by hand", wereSetAside(x.Aside), agree(int(x.Aside), "it", "them"))
 	}
+	if x.Keyring != "" {
+		add("runs about persons wait: %s", x.Keyring)
+	}
 	for _, w := range x.Witnesses {
 		if w.Size > x.Size {
 			add("the witness %s has cosigned more than the log has: %s", w.Name, plural(int(w.Size), "entry"))

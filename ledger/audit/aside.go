@@ -318,16 +318,16 @@ func (v *verifier) judgeAsides() {
 		v.problem(BadChain, -1, "more than %d rows were set aside that are written as entries and lacked nothing: the other %d are not looked at", maxAside, v.aside.beyond)
 	}
 	if proper > 0 {
-		v.problem(BadChain, -1, "%s set aside as if they were no entries of this log, and are, first %s", count(proper, "entry was", "entries were"), first)
+		v.problem(BadChain, -1, "%s, first %s", count(proper, "entry was set aside as if it were none of this log, and is one", "entries were set aside as if they were none of this log, and are"), first)
 	}
 	if forks > 0 {
-		v.warn(BadChain, -1, "%s set aside that are written as entries, and continue no chain of this log, first %s", count(forks, "row was", "rows were"), fork)
+		v.warn(BadChain, -1, "%s, first %s", count(forks, "row was set aside that is written as an entry, and continues no chain of this log", "rows were set aside that are written as entries, and continue no chain of this log"), fork)
 	}
 	if v.aside.partial > 0 {
-		v.warn(BadEntry, -1, "%s set aside that are written as entries of this log, and were not complete, first %s", count(v.aside.partial, "row was", "rows were"), v.aside.firstPartial)
+		v.warn(BadEntry, -1, "%s, first %s", count(v.aside.partial, "row was set aside that is written as an entry of this log, and was not complete", "rows were set aside that are written as entries of this log, and were not complete"), v.aside.firstPartial)
 	}
 	if v.aside.garbage > 0 {
-		v.warn(BadEntry, -1, "%s set aside that are no entries: somebody has written into the database by hand; first %s", count(v.aside.garbage, "row was", "rows were"), v.aside.first)
+		v.warn(BadEntry, -1, "%s: somebody has written into the database by hand; first %s", count(v.aside.garbage, "row was set aside that is no entry", "rows were set aside that are no entries"), v.aside.first)
 	}
 	if v.aside.more > 0 {
 		v.warn(BadEntry, -1, "%s set aside, and %d more than %s lists", count(v.aside.n, "row was", "rows were"), v.aside.more, AsideFile)

@@ -282,7 +282,7 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 		}
 	}
 	if r.Aside > 0 {
-		if err := p("  %s set aside, since they are no entries\n", count(r.Aside, "row was", "rows were")); err != nil {
+		if err := p("  %s\n", count(r.Aside, "row was set aside, since it is no entry", "rows were set aside, since they are no entries")); err != nil {
 			return err
 		}
 	}

@@ -257,5 +257,5 @@ func TestThiefGivesLongReasons(t *testing.T) {
 	require.Len(t, aside[0].Why, 500)
 	ok, problems, _ := audited(s)(t, key)
 	require.False(t, ok)
-	require.Contains(t, fmt.Sprint(problems), "set aside as if they were no entries")
+	require.Contains(t, fmt.Sprint(problems), "set aside as if it were none of this log, and is one")
 }
