@@ -196,7 +196,7 @@ type Effects interface {
 	// barrier is not "", the last one that was made for it.
 	LastCheck(ctx context.Context, workflow, origin, node string, visit int, barrier string) (Check, error)
 	// Abandoned lists invocations whose call is over, and of whose origin no run is open, each
-	// with its id and attempt alone; at most limit.
+	// with its id and attempt alone; at most limit, in no order.
 	Abandoned(ctx context.Context, limit int) ([]Invocation, error)
 
 	Decision(ctx context.Context, id string) (Decision, error)
@@ -496,7 +496,7 @@ type Retention interface {
 	// EraseSubject deletes the key under which a person's statements are sealed, in the log
 	// and beside it, and destroys the key outside the database that wraps it. Runs about that
 	// person continue, but no longer accept tasks, decisions, approvals or permits: the error
-	// of those is ErrGone. If any of the runs is under legal hold, the error is ErrConflict;
+	// of those is ErrGone. If the chain of any of the runs is under legal hold, the error is ErrConflict;
 	// if there is no such key, it is ErrNotFound. An erasure that was interrupted is completed
 	// by the next one, of any person.
 	EraseSubject(ctx context.Context, subject, reason string) error

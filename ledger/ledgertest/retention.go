@@ -119,9 +119,12 @@ func erasure(t *testing.T, open Open) {
 		require.Equal(t, d, ledger.BodyDigest(stored), "the log commits to what is sealed")
 	}
 	require.ErrorIs(t, s.EraseSubject(ctx, "nobody", "asked"), ledger.ErrNotFound)
-	require.NoError(t, s.PlaceLegalHold(ctx, ledger.SnapshotsChain("b"), "case"))
+	about := run()
+	about.Subject = "erika"
+	require.NoError(t, s.OpenRun(ctx, about))
+	require.NoError(t, s.PlaceLegalHold(ctx, about.Chain(), "case"))
 	require.ErrorIs(t, s.EraseSubject(ctx, "erika", "asked"), ledger.ErrConflict)
-	require.NoError(t, s.LiftLegalHold(ctx, ledger.SnapshotsChain("b"), "done"))
+	require.NoError(t, s.LiftLegalHold(ctx, about.Chain(), "done"))
 	require.NoError(t, s.EraseSubject(ctx, "erika", "asked"))
 	require.ErrorIs(t, s.EraseSubject(ctx, "erika", "asked"), ledger.ErrNotFound)
 	for i, d := range digests {

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -199,6 +200,12 @@ func TestMatrix(t *testing.T) {
 			e := next(t, s, chain, kind)
 			bytes, err := e.Encode()
 			require.NoError(t, err)
+			if status := map[ledger.Kind]string{ledger.HoldRunning: "pending", ledger.HoldPosted: "posted", ledger.HoldVoided: "voided", ledger.HoldExpired: "expired"}[kind]; status != "" {
+				// What is said of a hold is so.
+				_, err := conn.Exec(t.Context(), `INSERT INTO holds (id, agent, currency, charges, amount, status, overdraft, running, expires_at, root, origin, prob)
+					VALUES ($1, 'a', 'USD', '[]', 1, $2, false, true, 0, '', '', false) ON CONFLICT (id) DO UPDATE SET status = $2`, fmt.Sprint(e.N), status)
+				require.NoError(t, err)
+			}
 			for name, role := range as {
 				err := try(role, insertEntry, chain, e.N, e.Key, string(kind), bytes)
 				switch {

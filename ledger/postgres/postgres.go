@@ -72,7 +72,6 @@ var dialect = sqlstore.Dialect{
 		LEFT JOIN entries e ON e.chain = u.chain AND e.n = u.n LEFT JOIN log_index i ON i.serial = e.serial ORDER BY u.o`,
 	Places:   places,
 	Place:    place,
-	Named:    `EXISTS (SELECT FROM entries e WHERE substr(e.bytes, octet_length(e.bytes) - 72, 71) = convert_to(b.digest, 'UTF8') AND octet_length(e.bytes) > 73 AND e.chain = b.chain)`,
 	SetAside: setAside,
 	Waiting:  "SELECT count(*) FROM pending p WHERE NOT EXISTS (SELECT FROM log_index i WHERE i.serial = p.serial)",
 	Lost:     "SELECT " + sqlstore.Columns + " FROM entries e WHERE e.serial > $1 AND " + lost + " ORDER BY e.serial LIMIT $2",

@@ -251,7 +251,7 @@ func policies(r Roles) (out []string) {
 		}
 	}
 	states := func(name, role string, of []domain) string {
-		return name + " FOR INSERT TO " + role + " WITH CHECK ((" + within(of) + ") AND entry_follows(serial, hash, chain, n, key, kind, bytes))"
+		return name + " FOR INSERT TO " + role + " WITH CHECK ((" + within(of) + ") AND entry_follows(serial, hash, chain, n, key, kind, bytes)" + held + ")"
 	}
 	// The guardian alone says that a call was abandoned.
 	calls := strings.TrimSuffix(states("effects", r.Effects, domains.effects), ")") + " AND key NOT LIKE '" + string(ledger.InvocationUnknown) + "/%/abandoned')"
@@ -263,7 +263,9 @@ func policies(r Roles) (out []string) {
 	// A packet stands behind the bodies of entries that name it: others would keep it for longer.
 	on("evidence_refs", "stand FOR INSERT TO "+r.Guardian+` WITH CHECK (EXISTS (SELECT FROM entries e
 		WHERE substr(e.bytes, octet_length(e.bytes) - 72, 71) = convert_to(body, 'UTF8') AND octet_length(e.bytes) > 73
-		AND position(convert_to('{"name":"`+ledger.EvidenceRef+`","digest":"' || packet || '"}', 'UTF8') IN e.bytes) > 0))`)
+		AND e.kind = '`+string(ledger.DecisionMade)+`' AND position(convert_to('{"name":"`+ledger.EvidenceRef+`","digest":"' || packet || '"}', 'UTF8') IN e.bytes) > 0))`)
+	// A key that was erased does not come back.
+	on(keysTable, "make FOR INSERT WITH CHECK (NOT EXISTS (SELECT FROM runs r WHERE r.subject_key = subject_keys.id))")
 	// Effects ends tasks, and makes none of them another.
 	on("tasks", "draft FOR INSERT TO "+r.Guardian+" WITH CHECK (true)", "sign FOR UPDATE TO "+r.Guardian+" USING (true)",
 		"execute FOR UPDATE TO "+r.Effects+" USING (state = 'signed') WITH CHECK (state = 'executed')")
@@ -275,6 +277,12 @@ func policies(r Roles) (out []string) {
 		"prune FOR UPDATE TO "+r.Engine+" USING (true) WITH CHECK (output IS NULL)")
 	return out
 }
+
+// held is the condition that what an entry says of a hold is so: two roles state the same of holds,
+// and neither takes the place of what the other will.
+var held = fmt.Sprintf(` AND (kind NOT IN (%s) OR EXISTS (SELECT FROM holds h WHERE h.id = substr(key, length(kind) + 2)
+	AND CASE kind WHEN '%s' THEN h.status = 'posted' WHEN '%s' THEN h.status = 'voided' WHEN '%s' THEN h.status = 'expired' ELSE h.running END))`,
+	quoted([]ledger.Kind{ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided, ledger.HoldExpired}), ledger.HoldPosted, ledger.HoldVoided, ledger.HoldExpired)
 
 // within is the condition that an entry is in one of the domains.
 func within(of []domain) string {

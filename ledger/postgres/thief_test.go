@@ -190,11 +190,82 @@ func TestThiefKeepsBudgets(t *testing.T) {
 	require.Equal(t, 1, running())
 }
 
+// Neither of the two roles that end holds takes the place of what the other will say.
+func TestThiefEndsHoldsInTheLogAlone(t *testing.T) {
+	s, o, _ := granted(t)
+	ctx := t.Context()
+	cents, err := ledger.Minor(100, "USD")
+	require.NoError(t, err)
+	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "a", Currency: "USD", Every: ledger.Forever, Limit: cents}))
+	_, err = s.OpenHold(ctx, ledger.Hold{ID: "h", Agent: "a", Amount: cents, ExpiresAt: ledger.At(time.Unix(1<<33, 0))})
+	require.NoError(t, err)
+	for _, role := range []string{postgres.DefaultRoles.Effects, postgres.DefaultRoles.Guardian} {
+		conn := connect(t, o)
+		_, err = conn.Exec(ctx, "SET ROLE "+role)
+		require.NoError(t, err)
+		for _, kind := range []ledger.Kind{ledger.HoldPosted, ledger.HoldVoided} {
+			e := next(t, s, "budget/USD", kind)
+			e.Key = string(kind) + "/h"
+			raw, err := e.Encode()
+			require.NoError(t, err)
+			_, err = conn.Exec(ctx, insertEntry, e.Chain, e.N, e.Key, string(e.Kind), raw)
+			require.ErrorContains(t, err, "row-level security", "%s %s", role, kind)
+		}
+	}
+	_, err = as(t, o, postgres.DefaultRoles.Guardian).PostHold(ctx, "h", cents)
+	require.NoError(t, err)
+}
+
+// Only entries wait for a place: other numbers would be looked at with each batch.
+func TestThiefLetsNothingWait(t *testing.T) {
+	_, _, user := granted(t)
+	for _, query := range []string{"SELECT -g FROM generate_series(1, 10) g", "SELECT nextval('entries_serial_seq')"} {
+		require.Error(t, user(postgres.DefaultRoles.Publisher)("INSERT INTO pending "+query), query)
+	}
+}
+
+// An erased key does not come back, as one that nobody can open.
+func TestThiefPutsAKeyBack(t *testing.T) {
+	s, _, user := granted(t)
+	r := runAbout("w", "erika")
+	require.NoError(t, s.OpenRun(t.Context(), r))
+	require.NoError(t, s.EraseSubject(t.Context(), "erika", "asked"))
+	err := user(postgres.DefaultRoles.Guardian)(`INSERT INTO subject_keys (id, lookup, generation, wrapped) SELECT subject_key, repeat('0', 64), (SELECT generation FROM keyring), '\x00' FROM runs`)
+	require.ErrorContains(t, err, "row-level security")
+}
+
+// A legal hold on another chain keeps nobody from being erased.
+func TestThiefUsesAHeldChain(t *testing.T) {
+	s, o, _ := granted(t)
+	ctx := t.Context()
+	require.NoError(t, s.OpenRun(ctx, runAbout("w", "erika")))
+	require.NoError(t, s.PlaceLegalHold(ctx, "snapshots/s", "case"))
+	var id string
+	require.NoError(t, connect(t, o).QueryRow(ctx, "SELECT subject_key FROM runs").Scan(&id))
+	body, err := ledger.Seal(id, make([]byte, ledger.KeyBytes), []byte("{}"))
+	require.NoError(t, err)
+	e := next(t, s, "snapshots/s", ledger.SnapshotTaken)
+	e.Body = ledger.BodyDigest(body)
+	raw, err := e.Encode()
+	require.NoError(t, err)
+	conn := connect(t, o)
+	_, err = conn.Exec(ctx, "SET ROLE "+postgres.DefaultRoles.Effects)
+	require.NoError(t, err)
+	_, err = conn.Exec(ctx, "INSERT INTO bodies (digest, chain, class, at, subject_key, bytes) VALUES ($1, $2, $3, $4, $5, $6)", e.Body, e.Chain, string(e.Class), e.At.Time().UnixMilli(), id, body)
+	require.NoError(t, err)
+	_, err = conn.Exec(ctx, insertEntry, e.Chain, e.N, e.Key, string(e.Kind), raw)
+	require.NoError(t, err)
+	require.NoError(t, s.EraseSubject(ctx, "erika", "asked"))
+}
+
 // An evidence packet goes with the bodies of those entries that name it.
 func TestThiefKeepsPackets(t *testing.T) {
 	s, _, user := granted(t)
 	ledgertest.Story(t, s, false)
 	err := user(postgres.DefaultRoles.Guardian)("INSERT INTO evidence_refs SELECT e.digest, (SELECT digest FROM bodies WHERE class = 'permanent' LIMIT 1) FROM evidence e")
+	require.ErrorContains(t, err, "row-level security")
+	// Nor with one that the guardian has made for it: decisions alone have packets.
+	err = user(postgres.DefaultRoles.Guardian)("INSERT INTO evidence_refs SELECT r.packet, (SELECT digest FROM bodies WHERE class = 'permanent' LIMIT 1) FROM evidence_refs r LIMIT 1")
 	require.ErrorContains(t, err, "row-level security")
 }
 

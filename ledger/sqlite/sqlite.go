@@ -68,7 +68,6 @@ func dialect() sqlstore.Dialect {
 			LEFT JOIN entries e ON e.chain = u.value ->> 'Chain' AND e.n = u.value ->> 'N' LEFT JOIN log_index i ON i.serial = e.serial ORDER BY u.key`,
 		Places:   func(of []ledger.Place) []any { return []any{list(of)} },
 		Place:    place,
-		Named:    "EXISTS (SELECT 1 FROM entries e WHERE substr(e.bytes, -73, 71) = CAST(b.digest AS BLOB) AND e.chain = b.chain)",
 		SetAside: setAside,
 		Waiting:  "SELECT count(*) FROM entries WHERE serial > coalesce((SELECT max(serial) FROM log_index), 0)",
 		// Entries get their places in the order of their serials, so that only rows of log_index

@@ -461,7 +461,7 @@ func (s *Store) Abandoned(ctx context.Context, limit int) ([]ledger.Invocation, 
 	}
 	limit, _ = limits(ledger.Page{Limit: limit})
 	return list(ctx, s, "list abandoned invocations", `SELECT id, attempt FROM invocations WHERE state = 'calling' AND call_not_after < $1
-		AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.origin = invocations.origin AND runs.state = 'running') ORDER BY call_not_after, id LIMIT $2`,
+		AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.origin = invocations.origin AND runs.state = 'running') ORDER BY random() LIMIT $2`, // what cannot be ended hides no other
 		[]any{now - ledger.CallSkew.Milliseconds(), limit}, func(rows *sql.Rows) (i ledger.Invocation, err error) { return i, rows.Scan(&i.ID, &i.Attempt) })
 }
 

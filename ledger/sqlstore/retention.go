@@ -236,22 +236,18 @@ func lost(keys []subjectKey) (n int) {
 	return n
 }
 
-// unheld locks the key of a subject, and returns an error if anything sealed with it is under legal
-// hold: a run, or a body of an entry. Bodies of none do not count, since whoever may add them may
-// name any key and any chain.
+// unheld locks the key of a subject, and returns an error if a run about the subject is under legal
+// hold. Bodies do not count, since whoever may add them may name any key.
 func (t *tx) unheld(ctx context.Context, id string) error {
 	if err := t.lockKey(ctx, id); err != nil {
 		return err
 	}
-	var runs, bodies int64
+	var runs int
 	if err := t.row(ctx, "SELECT count(*) FROM legal_holds h JOIN runs r ON 'run/' || r.workflow || '/' || r.root = (h.chain || '') WHERE r.subject_key = $1", id).Scan(&runs); err != nil {
 		return err
 	}
-	if err := t.row(ctx, "SELECT count(*) FROM bodies b JOIN legal_holds h ON h.chain = b.chain WHERE b.subject_key = $1 AND "+t.d.Named, id).Scan(&bodies); err != nil {
-		return err
-	}
-	if runs+bodies > 0 {
-		return fmt.Errorf("runs and bodies are under legal hold, %d and %d: %w", runs, bodies, ledger.ErrConflict)
+	if runs > 0 {
+		return fmt.Errorf("runs are under legal hold, %d of them: %w", runs, ledger.ErrConflict)
 	}
 	return nil
 }

@@ -71,8 +71,6 @@ type Dialect struct {
 	// order of these, and Places makes its arguments.
 	Holders string
 	Places  func([]ledger.Place) []any
-	// Named is the condition that an entry of its chain names a body b.
-	Named string
 	// SetAside moves entries without a place to the table aside.
 	SetAside func(ctx context.Context, t *sql.Tx, rows []ledger.Aside) error
 	// Waiting counts the entries that wait for a place.

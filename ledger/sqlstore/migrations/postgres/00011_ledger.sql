@@ -411,6 +411,16 @@ BEGIN
 	RETURN NEW;
 END $$;
 -- +goose StatementEnd
+-- Entries wait, and nothing else.
+-- +goose StatementBegin
+CREATE FUNCTION fit_pending() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF EXISTS (SELECT FROM fresh f WHERE NOT EXISTS (SELECT FROM entries e WHERE e.serial = f.serial)) THEN
+		RAISE EXCEPTION 'table pending of the ledger takes only entries' USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	RETURN NULL;
+END $$;
+-- +goose StatementEnd
 -- Places have no gaps.
 -- +goose StatementBegin
 CREATE FUNCTION fit_places() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -470,6 +480,7 @@ BEGIN
 	CREATE TRIGGER never_emptied BEFORE TRUNCATE ON entries FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 	CREATE TRIGGER fits BEFORE INSERT ON log_batches FOR EACH ROW EXECUTE FUNCTION fit_checkpoint();
 	CREATE TRIGGER fits BEFORE INSERT ON log_cosignatures FOR EACH ROW EXECUTE FUNCTION fit_cosignature();
+	CREATE TRIGGER fits AFTER INSERT ON pending REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION fit_pending();
 	CREATE TRIGGER fits AFTER INSERT ON log_index REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION fit_places();
 	CREATE TRIGGER fits BEFORE INSERT ON log_tiles FOR EACH ROW EXECUTE FUNCTION fit_tile();
 	CREATE TRIGGER append_only BEFORE UPDATE ON log_tiles FOR EACH ROW EXECUTE FUNCTION refuse_change();
@@ -650,7 +661,7 @@ BEGIN
 				-- Pruning and erasing take what it has answered.
 				AND (NEW.output IS NULL AND NEW.output_digest IN ('', OLD.output_digest) OR (NEW.output, NEW.output_digest) = (OLD.output, OLD.output_digest))
 			WHEN 'permitted' THEN NEW.state IN ('permitted', 'calling')
-			WHEN 'released' THEN NEW.state IN ('released', 'permitted')
+			WHEN 'released' THEN NEW.state = 'released' OR NEW.state = 'permitted' AND NEW.decision_id <> OLD.decision_id
 			WHEN 'calling' THEN NEW.state IN ('calling', 'released', 'settled', 'unknown')
 			WHEN 'unknown' THEN NEW.state IN ('calling', 'released', 'settled', 'unknown')
 			ELSE false END
@@ -703,7 +714,7 @@ REVOKE EXECUTE ON FUNCTION move_hold FROM PUBLIC;
 DO $$
 DECLARE f TEXT;
 BEGIN
-	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_tile()', 'keep_entry()', 'fit_checkpoint()', 'fit_cosignature()', 'fit_places()', 'fit_tile()', 'refuse_change()', 'keep_end()', 'keep_call()', 'entry_bodied(BYTEA)', 'set_aside(BIGINT[], TEXT[])',
+	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_tile()', 'keep_entry()', 'fit_checkpoint()', 'fit_cosignature()', 'fit_pending()', 'fit_places()', 'fit_tile()', 'refuse_change()', 'keep_end()', 'keep_call()', 'entry_bodied(BYTEA)', 'set_aside(BIGINT[], TEXT[])',
 			'prune_bodies(TEXT, BIGINT)', 'drop_packets()', 'pruning_stated()', 'stated_pruning()',
 			'entry_follows(BIGINT, BYTEA, TEXT, BIGINT, TEXT, TEXT, BYTEA)', 'move_hold(TEXT, TEXT, BOOLEAN, BIGINT)', 'run_opened()'] LOOP
 		EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', f, current_schema());
