@@ -82,7 +82,7 @@ const guarded = `
 temporal: {address: %q}
 worker: {drain: 1s}
 store: {driver: postgres, url: '${env:DATABASE}', origin: test.example.com/log, blobs: database}
-ledger: {key: '${file:ledger.key}'}
+ledger: {key: '${file:ledger.key}', subjects: %q}
 trust: {bootstrap: bootstrap.json, pin: %q, seen: seen.json}
 guardian: {key: '${file:guardian.key}'}
 payload: {keys: ['${file:payload.key}']}
@@ -134,7 +134,7 @@ func produce(t *testing.T, database string, begin ...host.Role) *production {
 	require.NoError(t, err)
 	p.State(t, applier, &trust.SetBudget{Agent: "tester", Currency: "USD", Every: ledger.Forever, Limit: limit})
 	for role := range p.Users {
-		write(string(role)+"/chimera.yaml", fmt.Sprintf(guarded, server.Address, p.Root.Digest(), p.lines))
+		write(string(role)+"/chimera.yaml", fmt.Sprintf(guarded, server.Address, p.Store.Subjects, p.Root.Digest(), p.lines))
 		write(string(role)+"/payload.key", p.Keys[role])
 		if role != host.RoleTools {
 			write(string(role)+"/bootstrap.json", string(root))
