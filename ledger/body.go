@@ -32,13 +32,13 @@ func (b Body) Encode() ([]byte, error) {
 	if _, ok := v.(map[string]any); !ok {
 		return nil, fmt.Errorf("encode body: %w: the data are not an object", ErrInvalid)
 	}
-	data, err := plan.Canonical(v)
-	if err != nil {
+	var buf bytes.Buffer
+	buf.Grow(len(b.Data) + 2*saltBytes + len(`{"data":,"salt":""}`))
+	buf.WriteString(`{"data":`)
+	if err := plan.WriteCanonical(&buf, v); err != nil {
 		return nil, fmt.Errorf("encode body: %w: %w", ErrInvalid, err)
 	}
-	raw := make([]byte, 0, len(data)+2*saltBytes+len(`{"data":,"salt":""}`))
-	raw = append(append(raw, `{"data":`...), data...)
-	raw = hex.AppendEncode(append(raw, `,"salt":"`...), b.Salt[:])
+	raw := hex.AppendEncode(append(buf.Bytes(), `,"salt":"`...), b.Salt[:])
 	raw = append(raw, `"}`...)
 	if len(raw) > MaxBodyBytes {
 		return nil, fmt.Errorf("encode body: %w: %d bytes, more than %d", ErrInvalid, len(raw), MaxBodyBytes)

@@ -150,7 +150,7 @@ func (e *Entry) check() error {
 		}
 	}
 	for _, s := range []string{e.Origin, e.Chain, e.Key, e.Agent, e.Plan, e.Run, e.Node, e.Task} {
-		if len(s) > maxName || !utf8.ValidString(s) || strings.ContainsFunc(s, control) {
+		if !isName(s) {
 			return fmt.Errorf("%.80q is not a name: at most %d bytes of UTF-8 without control characters", s, maxName)
 		}
 	}
@@ -170,7 +170,7 @@ func (e *Entry) check() error {
 		return fmt.Errorf("%d references, more than %d", len(e.Refs), MaxRefs)
 	}
 	for i, r := range e.Refs {
-		if r.Name == "" || len(r.Name) > maxName || !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, control) {
+		if r.Name == "" || !isName(r.Name) {
 			return fmt.Errorf("reference %d has no proper name", i)
 		}
 		if i > 0 && e.Refs[i-1].Name >= r.Name {
@@ -184,6 +184,19 @@ func (e *Entry) check() error {
 		return fmt.Errorf("the body is not a digest: %.80q", e.Body)
 	}
 	return nil
+}
+
+// isName reports whether s is at most maxName bytes of UTF-8 without control characters.
+func isName(s string) bool {
+	if len(s) > maxName {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f {
+			return utf8.ValidString(s) && !strings.ContainsFunc(s, control)
+		}
+	}
+	return true
 }
 
 func control(r rune) bool { return r < ' ' || r == 0x7f }

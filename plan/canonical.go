@@ -18,11 +18,15 @@ import (
 // they would be other values, or two keys would become one.
 func Canonical(v any) (json.RawMessage, error) {
 	var buf bytes.Buffer
-	if err := appendCanonical(&buf, v); err != nil {
+	if err := WriteCanonical(&buf, v); err != nil {
 		return nil, err
 	}
 	return buf.Bytes(), nil
 }
+
+// WriteCanonical appends what [Canonical] returns to a buffer. After an error the buffer has a
+// part of it.
+func WriteCanonical(buf *bytes.Buffer, v any) error { return appendCanonical(buf, v) }
 
 func appendCanonical(buf *bytes.Buffer, v any) error {
 	switch v := v.(type) {

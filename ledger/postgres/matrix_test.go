@@ -124,10 +124,10 @@ func TestPrivileges(t *testing.T) {
 		}
 	}
 	require.Empty(t, cmp.Diff(want, have))
-	const follows, move = "entry_follows(bigint,bytea,text,bigint,text,text,bytea)", "move_hold(text,text,boolean,bigint)"
+	const follows, waits, move = "entry_follows(bigint,bytea,text,bigint,text,text,bytea)", "entry_waits(bigint)", "move_hold(text,text,boolean,bigint)"
 	may := map[string][]string{
-		roles.Engine:   {"drop_packets()", follows, "prune_bodies(text,bigint)", "set_aside(bigint[],text[])"},
-		roles.Guardian: {follows, move}, roles.Effects: {follows, move}, roles.Applier: {follows}, roles.Publisher: {follows}, roles.Reader: nil, roles.Tools: nil,
+		roles.Engine:   {"drop_packets()", follows, waits, "prune_bodies(text,bigint)", "set_aside(bigint[],text[])"},
+		roles.Guardian: {follows, waits, move}, roles.Effects: {follows, waits, move}, roles.Applier: {follows, waits}, roles.Publisher: {follows, waits}, roles.Reader: nil, roles.Tools: nil,
 	}
 	for role, functions := range may {
 		for _, sequence := range all("SELECT sequencename::text FROM pg_sequences WHERE schemaname = 'public'") {

@@ -214,11 +214,10 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 		}
 	}
 	statements = append(statements,
-		"REVOKE ALL ON FUNCTION prune_bodies, drop_packets, set_aside, move_hold, entry_follows FROM PUBLIC, "+all,
+		"REVOKE ALL ON FUNCTION prune_bodies, drop_packets, set_aside, move_hold, entry_follows, entry_waits FROM PUBLIC, "+all,
 		"GRANT EXECUTE ON FUNCTION prune_bodies, drop_packets, set_aside TO "+r.Engine,
 		"GRANT EXECUTE ON FUNCTION move_hold TO "+r.Guardian+", "+r.Effects,
-		"GRANT EXECUTE ON FUNCTION entry_follows TO "+writers,
-		"GRANT SELECT ON SEQUENCE entries_serial_seq TO "+writers,
+		"GRANT EXECUTE ON FUNCTION entry_follows, entry_waits TO "+writers,
 	)
 	for _, q := range append(statements, policies(r)...) {
 		if _, err := t.ExecContext(ctx, q); err != nil {
@@ -257,9 +256,9 @@ func policies(r Roles) (out []string) {
 	calls := strings.TrimSuffix(states("effects", r.Effects, domains.effects), ")") + " AND key NOT LIKE '" + string(ledger.InvocationUnknown) + "/%/abandoned')"
 	on("entries", states("engine", r.Engine, domains.engine), states("guardian", r.Guardian, domains.guardian), calls,
 		states("applier", r.Applier, domains.applier), states("publisher", r.Publisher, domains.publisher))
-	// What has its place in the tree gets no other, and nobody takes the number of an entry to come.
+	// Entries without a place wait for one, and nothing else.
 	on("pending", "place FOR DELETE TO "+r.Engine+" USING (true)",
-		"add FOR INSERT WITH CHECK (NOT EXISTS (SELECT FROM log_index i WHERE i.serial = pending.serial) AND EXISTS (SELECT FROM entries_serial_seq s WHERE s.last_value >= pending.serial))")
+		"add FOR INSERT WITH CHECK (entry_waits(serial))")
 	// A packet stands behind the bodies of entries that name it: others would keep it for longer.
 	on("evidence_refs", "stand FOR INSERT TO "+r.Guardian+` WITH CHECK (EXISTS (SELECT FROM entries e
 		WHERE substr(e.bytes, octet_length(e.bytes) - 72, 71) = convert_to(body, 'UTF8') AND octet_length(e.bytes) > 73

@@ -48,7 +48,6 @@ const (
 // inserts those that are new.
 func (t *tx) append(ctx context.Context, drafts ...ledger.Draft) ([]ledger.Record, error) {
 	out := make([]ledger.Record, len(drafts))
-	drafts = slices.Clone(drafts) // what is withheld is withheld here
 	byChain := map[string][]int{}
 	var names []string
 	for i, d := range drafts {
@@ -90,11 +89,12 @@ func (t *tx) extend(ctx context.Context, chain string, drafts []ledger.Draft, wh
 		return err
 	}
 	if sealed != nil {
+		drafts = slices.Clone(drafts) // what is withheld is withheld here
 		for _, i := range which {
 			withhold(&drafts[i])
 		}
 	}
-	var rows []Row
+	rows := make([]Row, 0, len(which))
 	var packets []any // each with the body that it stands behind
 	fresh := map[string]int{}
 	for _, i := range which {
@@ -159,7 +159,7 @@ func (t *tx) look(ctx context.Context, chain string, drafts []ledger.Draft, whic
 	keys := make([]string, len(which))
 	for i, at := range which {
 		keys[i] = drafts[at].Key
-		if err := storable([]any{keys[i]}); err != nil {
+		if err := storableText(keys[i]); err != nil {
 			return 0, head, nil, err
 		}
 	}

@@ -384,9 +384,19 @@ const maxText = 1024
 // storable refuses text that not every database can store.
 func storable(args []any) error {
 	for _, a := range args {
-		if s, ok := a.(string); ok && (strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s)) {
-			return fmt.Errorf("%w: %.80q is not a text without NUL bytes", ledger.ErrInvalid, s)
+		if s, ok := a.(string); ok {
+			if err := storableText(s); err != nil {
+				return err
+			}
 		}
+	}
+	return nil
+}
+
+// storableText is storable for one text.
+func storableText(s string) error {
+	if strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s) {
+		return fmt.Errorf("%w: %.80q is not a text without NUL bytes", ledger.ErrInvalid, s)
 	}
 	return nil
 }
