@@ -26,8 +26,8 @@ func beyond(p *plan.Plan) string {
 			what = "for_each"
 		case n.Paid() && n.Called:
 			what = "a cost of what verifies an effect"
-		case n.Fingerprint != "":
-			what = "a pinned fingerprint"
+		case n.Fingerprint != "" && n.ProviderType != plan.MCP:
+			what = "a pinned fingerprint of a skill"
 		}
 		if what != "" {
 			return fmt.Sprintf("%s (node %s)", what, excerpt.Bytes(n.ID, 100))

@@ -329,7 +329,7 @@ func TestLoadRefusesWhatCannotRun(t *testing.T) {
 		{"a sub-plan (node target)", func(p *plan.Plan) { p.Nodes[target].Plan = plan.DigestOf(nil) }},
 		{"for_each (node target)", func(p *plan.Plan) { p.Nodes[target].ForEach = new(plan.ForEach) }},
 		{"a cost of what verifies an effect (node target)", func(p *plan.Plan) { p.Nodes[target].Called, p.Nodes[target].Estimate = true, new(plan.Cost) }},
-		{"a pinned fingerprint (node target)", func(p *plan.Plan) { p.Nodes[target].Fingerprint = plan.DigestOf(nil) }},
+		{"a pinned fingerprint of a skill (node target)", func(p *plan.Plan) { p.Nodes[target].Fingerprint = plan.DigestOf(nil) }},
 		{"loops", func(p *plan.Plan) { p.Loops = make([]plan.Loop, 1) }},
 	} {
 		p := shape{edges: []plan.Edge{from("x", plan.Data, "")}}.plan(t)

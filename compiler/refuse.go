@@ -37,8 +37,8 @@ func (c *compilation) refuseNode(n *typing.Node) {
 	if n.Called && (n.Cost != nil || n.Template != nil && n.Template.Cost != nil) {
 		c.unsupported("a cost of what verifies an effect", n.OperationRange(), n.ID, "")
 	}
-	if n.Template != nil && n.Template.Fingerprint != "" {
-		c.unsupported("operations with a pinned fingerprint in the catalog", n.OperationRange(), n.ID, "")
+	if t := n.Template; t != nil && t.Fingerprint != "" && t.ProviderType != plan.MCP {
+		c.unsupported("skills with a pinned fingerprint in the catalog", n.OperationRange(), n.ID, "")
 	}
 }
 

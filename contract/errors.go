@@ -80,7 +80,12 @@ func (k Kind) Valid() bool { return slices.Contains(Kinds(), k) }
 
 // NothingSent reports that a call which fails so has had no effect and cost nothing.
 func (k Kind) NothingSent() bool {
-	return k == Unsent || k == Throttled || k == Auth || k == Contract
+	switch k {
+	case Unsent, Throttled, Auth, Contract, Drift, Blocked, NeedsReview:
+		return true
+	default:
+		return false
+	}
 }
 
 // ErrorPayload is the value of an error edge, and describes the failure of a node.

@@ -104,9 +104,15 @@ func one(output json.RawMessage, err error) ([]json.RawMessage, error) {
 // tool calls an MCP tool. Without structured content, the output is the
 // protocol's object {content: […]} if the node's schema takes it, else the JSON
 // of a single text block: which of the two is a matter of the contract, never
-// of what the text happens to look like.
+// of what the text happens to look like. A tool that the plan pins is looked at before it is
+// called, and again after an effect.
 func (c children) tool(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
-	result, err := c.pool.Call(ctx, n.Provider, n.Operation, input)
+	call := func() (mcp.Result, error) { return c.pool.Call(ctx, n.Provider, n.Operation, input) }
+	if n.Fingerprint != "" {
+		pin := mcp.Pin{Fingerprint: n.Fingerprint, Again: n.Effect != plan.Pure}
+		call = func() (mcp.Result, error) { return c.pool.CallPinned(ctx, n.Provider, n.Operation, input, pin) }
+	}
+	result, err := call()
 	if err != nil {
 		return nil, err
 	}

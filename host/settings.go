@@ -225,10 +225,16 @@ func (o *Options) settleTools(c config.Config) {
 	for name, s := range c.MCPServers {
 		called(name, s.Roles)
 	}
-	o.Servers = make(map[string]mcp.Server, len(c.MCPServers))
+	o.Servers = Servers(c)
+}
+
+// Servers returns the MCP servers of a configuration whose secrets were resolved.
+func Servers(c config.Config) map[string]mcp.Server {
+	out := make(map[string]mcp.Server, len(c.MCPServers))
 	for name, s := range c.MCPServers {
-		o.Servers[name] = mcp.Server{Command: s.Command, Args: s.Args, Env: s.Environ(), Dir: s.Dir}
+		out[name] = mcp.Server{Command: s.Command, Args: s.Args, Env: s.Environ(), Dir: s.Dir}
 	}
+	return out
 }
 
 // settleGuardian sets the key that signs permits, if one is configured. One on a token is

@@ -48,26 +48,35 @@ func (p *Pool) Call(ctx context.Context, server, tool string, args json.RawMessa
 }
 
 func (p *Pool) call(ctx context.Context, server, tool string, args json.RawMessage) (Result, *contract.Error) {
-	s, bad := p.server(server)
+	s, args, bad := p.prepare(server, tool, args)
 	if bad != nil {
 		return Result{}, bad
 	}
-	if len(bytes.TrimSpace(args)) == 0 {
-		args = json.RawMessage(`{}`)
-	}
-	if !json.Valid(args) || bytes.TrimSpace(args)[0] != '{' {
-		return Result{}, contract.Errorf(contract.Contract, "MCP server %s: the arguments of %q are not a JSON object", server, tool)
-	}
-	answer, c := s.request(ctx, string(mcp.MethodToolsCall), map[string]any{"name": tool, "arguments": args})
+	answer, c := s.through(ctx, func(c *conn) reply { return c.ask(ctx, tool, args) })
 	if answer.err != nil {
 		return Result{}, answer.err
 	}
 	return c.judge(tool, answer)
 }
 
-// request sends a request through the server's client. If the client has died before the
-// request was sent, request tries the next one.
-func (s *server) request(ctx context.Context, method string, params map[string]any) (reply, *conn) {
+// prepare finds the server of a call, and checks its arguments.
+func (p *Pool) prepare(name, tool string, args json.RawMessage) (*server, json.RawMessage, *contract.Error) {
+	s, bad := p.server(name)
+	if bad != nil {
+		return nil, nil, bad
+	}
+	if len(bytes.TrimSpace(args)) == 0 {
+		args = json.RawMessage(`{}`)
+	}
+	if !json.Valid(args) || bytes.TrimSpace(args)[0] != '{' {
+		return nil, nil, contract.Errorf(contract.Contract, "MCP server %s: the arguments of %q are not a JSON object", name, tool)
+	}
+	return s, args, nil
+}
+
+// through does something with the server's client. If the client has died before anything was
+// sent that matters, through tries the next one.
+func (s *server) through(ctx context.Context, do func(*conn) reply) (reply, *conn) {
 	leave, bad := s.enter(ctx)
 	if bad != nil {
 		return reply{err: bad}, nil
@@ -78,10 +87,7 @@ func (s *server) request(ctx context.Context, method string, params map[string]a
 		if bad != nil {
 			return reply{err: bad}, nil
 		}
-		if c.meta != nil {
-			params["_meta"] = c.meta
-		}
-		answer := c.roundTrip(ctx, method, params)
+		answer := do(c)
 		if answer.err == nil {
 			c.served.Store(true)
 			return answer, c

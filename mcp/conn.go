@@ -57,6 +57,8 @@ type conn struct {
 	late   map[int64]bool
 	reason *contract.Error
 	noise  noise
+	// prints has the last fingerprint of each tool.
+	prints map[string]seen
 
 	// failed is closed once reason is set, and gone once the process and all that it
 	// started have ended.

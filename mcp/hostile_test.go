@@ -38,6 +38,9 @@ type hostile struct {
 	cancelled []json.RawMessage
 	asks      map[string]func(ok bool)
 	calls     int
+	// lists counts listings, and tools is what they say in the mode "mutable".
+	lists       int
+	tools, then string
 }
 
 type message struct {
@@ -174,7 +177,20 @@ func (h *hostile) list(m message) {
 		return fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object","x-kept":9007199254740993}}`, name)
 	}
 	page, _ := strconv.Atoi(m.Params.Cursor)
+	h.lists++
 	switch h.mode {
+	case "mutable":
+		switch h.tools {
+		case "":
+			h.result(m.ID, `{"tools":[{"name":"echo","description":"says it again","inputSchema":{"type":"object"}}]}`)
+		case "die":
+			os.Exit(3)
+		case "fault":
+			h.fault(m.ID, `{"code":-32603,"message":"not now"}`)
+		case "hang":
+		default:
+			h.result(m.ID, h.tools)
+		}
 	case "pages":
 		next := fmt.Sprintf(`,"nextCursor":"%d"`, page+1)
 		if page == 2 {
@@ -210,7 +226,18 @@ func (h *hostile) call(m message) {
 	n, _ := strconv.Atoi(rest)
 	switch name {
 	case "echo":
+		if h.then != "" {
+			h.tools = h.then
+		}
 		h.result(id, fmt.Sprintf(`{"content":[],"structuredContent":%s}`, args))
+	case "lists":
+		h.result(id, text(strconv.Itoa(h.lists)))
+	case "become":
+		// From now on, or from the next call of echo on, the listing is the argument's word.
+		var in struct{ Tools, Then string }
+		_ = json.Unmarshal(m.Params.Arguments, &in)
+		h.tools, h.then = in.Tools, in.Then
+		h.result(id, text("done"))
 	case "meta":
 		h.result(id, fmt.Sprintf(`{"content":[],"structuredContent":{"meta":%s}}`, m.Params.Meta))
 	case "raw":

@@ -17,22 +17,26 @@ import (
 // beyond the bounds of pages, tools and bytes, or invalid_output if a page is malformed, a
 // cursor repeats, or two tools have the same name.
 func (p *Pool) Tools(ctx context.Context, server string) ([]Tool, error) {
-	tools, err := p.tools(ctx, server)
-	if err != nil {
-		return nil, err
+	s, bad := p.server(server)
+	if bad != nil {
+		return nil, bad
+	}
+	var tools []Tool
+	answer, _ := s.through(ctx, func(c *conn) reply {
+		var err *contract.Error
+		tools, err = c.list(ctx)
+		return reply{err: err}
+	})
+	if answer.err != nil {
+		return nil, answer.err
 	}
 	return tools, nil
 }
 
-func (p *Pool) tools(ctx context.Context, name string) ([]Tool, *contract.Error) {
-	s, bad := p.server(name)
-	if bad != nil {
-		return nil, bad
-	}
+// list lists the tools of a running server.
+func (c *conn) list(ctx context.Context) ([]Tool, *contract.Error) {
 	fail := func(kind contract.Kind, format string, args ...any) ([]Tool, *contract.Error) {
-		err := contract.Errorf(kind, format, args...)
-		err.Message = "MCP server " + name + ": list of tools: " + err.Message
-		return nil, err
+		return nil, c.errorf(kind, "list of tools: "+format, args...)
 	}
 	var (
 		tools   []Tool
@@ -42,18 +46,21 @@ func (p *Pool) tools(ctx context.Context, name string) ([]Tool, *contract.Error)
 		params  = map[string]any{}
 	)
 	for page := 1; ; page++ {
-		if page > s.opts.MaxPages {
-			return fail(contract.TooLarge, "more than %d pages", s.opts.MaxPages)
+		if page > c.opts.MaxPages {
+			return fail(contract.TooLarge, "more than %d pages", c.opts.MaxPages)
 		}
-		answer, c := s.request(ctx, string(mcp.MethodToolsList), params)
+		if c.meta != nil {
+			params["_meta"] = c.meta
+		}
+		answer := c.roundTrip(ctx, string(mcp.MethodToolsList), params)
 		if answer.err != nil {
 			return nil, answer.err
 		}
 		if answer.fault != nil {
 			return nil, c.protocolError("tools/list", answer)
 		}
-		if size += len(answer.result); size > s.opts.MaxList {
-			return fail(contract.TooLarge, "more than %d bytes", s.opts.MaxList)
+		if size += len(answer.result); size > c.opts.MaxList {
+			return fail(contract.TooLarge, "more than %d bytes", c.opts.MaxList)
 		}
 		if _, err := schemas.Decode(answer.result); errors.Is(err, schemas.ErrTooLarge) {
 			return fail(contract.TooLarge, "page %d: %w", page, err)
@@ -77,8 +84,8 @@ func (p *Pool) tools(ctx context.Context, name string) ([]Tool, *contract.Error)
 				return fail(contract.InvalidOutput, "two tools are called %s", excerpt.Quote(t.Name, 200))
 			}
 			names[t.Name] = true
-			if tools = append(tools, t); len(tools) > s.opts.MaxTools {
-				return fail(contract.TooLarge, "more than %d tools", s.opts.MaxTools)
+			if tools = append(tools, t); len(tools) > c.opts.MaxTools {
+				return fail(contract.TooLarge, "more than %d tools", c.opts.MaxTools)
 			}
 		}
 		if next == "" {

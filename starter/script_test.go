@@ -58,7 +58,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(database{m}, map[string]func(){"chimera": func() {
 		fallbackAddress = "localhost:1"
 		main()
-	}, "embedder": embedder})
+	}, "embedder": embedder, "notes": notes})
 }
 
 // embedder is a program with a worker of its own, which joins the chimera dev of the

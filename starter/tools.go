@@ -16,13 +16,16 @@ import (
 func toolParts() []command {
 	return []command{
 		{name: "import", summary: "import the tools of an MCP server"},
-		{name: "list", summary: "list tools"},
-		{name: "show", summary: "show a tool"},
+		{name: "list", operands: "[SERVER…]", most: -1, prepare: toolListCommand,
+			summary: "list what MCP servers offer, with fingerprints, and what the catalog says of it"},
+		{name: "show", operands: "SERVER/TOOL", least: 1, most: 1, prepare: toolShowCommand,
+			summary: "show a tool as its server declares it, with its fingerprint"},
 		{name: "diff", summary: "show what has changed of a tool"},
 		{name: "trust", operands: "[OPERATION…]", most: -1, prepare: toolTrustCommand,
 			summary: "state what the catalog says of operations, or of all on which effects depend, by a statement of the admins"},
 		{name: "verify", summary: "verify the manifest of a server"},
-		{name: "check", summary: "compare the catalog with the servers"},
+		{name: "check", operands: "[SERVER…]", most: -1, prepare: toolCheckCommand,
+			summary: "hold the catalog against what MCP servers offer"},
 		{name: "conform", summary: "run the conformance suite on a server"},
 	}
 }

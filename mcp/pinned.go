@@ -1,0 +1,133 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/fingerprint"
+	"chimera.ai/engine/internal/excerpt"
+)
+
+// Pin says which tool is meant.
+type Pin struct {
+	// Fingerprint is that of its definition: see [fingerprint.Tool].
+	Fingerprint string
+	// Again: the tool is looked at after the call, too, as it must be where the call has an
+	// effect. A server may have changed between the look and the call.
+	Again bool
+}
+
+// CallPinned calls a tool as [Pool.Call] does, if it is the one that is pinned: it lists the
+// tools of the server, compares, calls, and with Again lists and compares once more, all by the
+// same process. Further kinds of its error are
+//   - drift: the tool is another one, or is not there, and was not called;
+//   - blocked: the tools could not be listed, and it was not called;
+//   - outcome_unknown: it was called, and was another one, or could not be listed, after that.
+func (p *Pool) CallPinned(ctx context.Context, server, tool string, args json.RawMessage, pin Pin) (Result, error) {
+	s, args, bad := p.prepare(server, tool, args)
+	if bad != nil {
+		return Result{}, bad
+	}
+	answer, c := s.through(ctx, func(c *conn) reply {
+		if err := c.before(ctx, tool, pin); err != nil {
+			return reply{err: err}
+		}
+		answer := c.ask(ctx, tool, args)
+		if answer.err != nil || !pin.Again {
+			return answer
+		}
+		if err := c.matches(ctx, tool, pin); err != nil {
+			return reply{err: c.errorf(contract.OutcomeUnknown, "%q was called, and may have been another tool: %w", tool, err)}
+		}
+		return answer
+	})
+	if answer.err != nil {
+		return Result{}, answer.err
+	}
+	result, bad := c.judge(tool, answer)
+	if bad != nil {
+		return Result{}, bad
+	}
+	return result, nil
+}
+
+// before looks at a tool before it is called. Its errors say that nothing was sent.
+func (c *conn) before(ctx context.Context, tool string, pin Pin) *contract.Error {
+	err := c.matches(ctx, tool, pin)
+	if err == nil {
+		return nil
+	}
+	switch err.Kind {
+	case contract.Drift, contract.Unsent, contract.Cancelled:
+		return err
+	case contract.Transport, contract.Timeout:
+		unsent := *err
+		unsent.Kind = contract.Unsent
+		return &unsent
+	default:
+		return c.errorf(contract.Blocked, "%q was not called, since nobody knows whether it is the tool that was approved: %w", tool, err)
+	}
+}
+
+// matches lists the tools, and returns an error unless one is as it is pinned.
+func (c *conn) matches(ctx context.Context, tool string, pin Pin) *contract.Error {
+	tools, err := c.list(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range tools {
+		if t.Name != tool {
+			continue
+		}
+		is, err := c.print(t)
+		if err != nil {
+			return c.errorf(contract.Drift, "%w", err)
+		}
+		if is != pin.Fingerprint {
+			return c.errorf(contract.Drift, "%q is not the tool that was approved: its fingerprint is %s, and %s is pinned", tool, is, pin.Fingerprint)
+		}
+		return nil
+	}
+	return c.errorf(contract.Drift, "it has no tool %s any more", excerpt.Quote(tool, 200))
+}
+
+// seen is the fingerprint of a tool's definition.
+type seen struct {
+	definition json.RawMessage
+	digest     string
+}
+
+// print is the fingerprint of a tool. The last one of each tool is kept with the bytes that it is
+// of, since those seldom change.
+func (c *conn) print(t Tool) (string, error) {
+	c.mu.Lock()
+	last := c.prints[t.Name]
+	c.mu.Unlock()
+	if bytes.Equal(last.definition, t.Raw) {
+		return last.digest, nil
+	}
+	p, err := fingerprint.Tool(t.Raw)
+	if err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.prints == nil {
+		c.prints = map[string]seen{}
+	}
+	c.prints[t.Name] = seen{bytes.Clone(t.Raw), p.Digest} // a page would stay with its tools
+	return p.Digest, nil
+}
+
+// ask sends a call.
+func (c *conn) ask(ctx context.Context, tool string, args json.RawMessage) reply {
+	params := map[string]any{"name": tool, "arguments": args}
+	if c.meta != nil {
+		params["_meta"] = c.meta
+	}
+	return c.roundTrip(ctx, string(mcp.MethodToolsCall), params)
+}

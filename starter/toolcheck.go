@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	flag "github.com/spf13/pflag"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/config"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/fingerprint"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/mcp"
+	"chimera.ai/engine/plan"
+)
+
+// What the catalog says of a tool that a server offers.
+const (
+	toolPinned   = "pinned"
+	toolUnpinned = "not pinned"
+	toolUnknown  = "not in the catalog"
+	toolDrift    = "drift"
+	toolMissing  = "missing"
+	toolEffect   = "effect"
+)
+
+// offer is a tool as a server offers it, or as the catalog has it, held against the other.
+type offer struct {
+	Server string `json:"server"`
+	Tool   string `json:"tool"`
+	// Fingerprint is that of the tool as it is, "" if it is missing or has none.
+	Fingerprint string `json:"fingerprint,omitempty"`
+	// State is one of the words above, and Problem what is wrong, "" if nothing is.
+	State   string `json:"state"`
+	Problem string `json:"problem,omitempty"`
+}
+
+// stale reports whether plans that use the catalog's entry would not run, or not as it says.
+func (o *offer) stale() bool {
+	return o.State == toolDrift || o.State == toolMissing || o.State == toolEffect
+}
+
+func toolListCommand(p *Program, fs *flag.FlagSet) action {
+	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
+	return func(ctx context.Context, operands []string) error {
+		all, err := p.offers(ctx, *catalogFile, operands)
+		if err != nil {
+			return err
+		}
+		return p.sayOffers(all)
+	}
+}
+
+func toolCheckCommand(p *Program, fs *flag.FlagSet) action {
+	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
+	return func(ctx context.Context, operands []string) error {
+		all, err := p.offers(ctx, *catalogFile, operands)
+		if err != nil {
+			return err
+		}
+		known := slices.DeleteFunc(all, func(o offer) bool { return o.State == toolUnknown })
+		if err := p.sayOffers(known); err != nil {
+			return err
+		}
+		stale := 0
+		for i := range known {
+			if known[i].stale() {
+				stale++
+			}
+		}
+		if stale > 0 {
+			return negative("the catalog is stale: %s not what the servers offer", plural(stale, "operation")+map[bool]string{true: " is", false: " are"}[stale == 1]).
+				withHint("Look at what has changed with chimera tools show, and decide; then correct the catalog.")
+		}
+		return nil
+	}
+}
+
+func toolShowCommand(p *Program, _ *flag.FlagSet) action {
+	return func(ctx context.Context, operands []string) error {
+		server, tool, ok := strings.Cut(operands[0], "/")
+		if !ok {
+			return misuse("a tool is named as SERVER/TOOL, not %q", printable(operands[0]))
+		}
+		tools, err := p.listed(ctx, []string{server})
+		if err != nil {
+			return err
+		}
+		var names []string
+		for _, t := range tools[server] {
+			if t.Name == tool {
+				return p.showTool(server, t)
+			}
+			names = append(names, server+"/"+t.Name)
+		}
+		return negative("the server %s has no tool %s", printable(server), printable(tool)).meant("", operands[0], names, "chimera tools list "+server+" lists them.")
+	}
+}
+
+// showTool prints a definition with its fingerprint, and that of each part.
+func (p *Program) showTool(server string, t mcp.Tool) error {
+	print, err := fingerprint.Tool(t.Raw)
+	if err != nil {
+		return negative("the tool %s/%s cannot be pinned: %s", printable(server), printable(t.Name), err)
+	}
+	if p.json() {
+		return p.document(struct {
+			Server      string                      `json:"server"`
+			Tool        string                      `json:"tool"`
+			Fingerprint string                      `json:"fingerprint"`
+			Parts       map[fingerprint.Part]string `json:"parts"`
+			Definition  json.RawMessage             `json:"definition"`
+		}{server, t.Name, print.Digest, print.Parts, t.Raw})
+	}
+	p.printf("%s/%s\n  fingerprint: %s\n", printable(server), printable(t.Name), print.Digest)
+	for _, part := range fingerprint.Parts() {
+		p.printf("  %s: %s\n", part, print.Parts[part])
+	}
+	var text bytes.Buffer
+	if err := json.Indent(&text, t.Raw, "", "  "); err != nil {
+		return negative("the tool %s/%s: %s", printable(server), printable(t.Name), err)
+	}
+	p.printf("%s\n", printable(text.String()))
+	return nil
+}
+
+// offers holds what servers offer against the catalog; all servers of the configuration if none is
+// named.
+func (p *Program) offers(ctx context.Context, catalogFile string, servers []string) ([]offer, error) {
+	env, err := p.environment(catalogFile, "")
+	if err != nil {
+		return nil, err
+	}
+	if env.findings.HasErrors() {
+		return nil, &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
+	}
+	tools, err := p.listed(ctx, servers)
+	if err != nil {
+		return nil, err
+	}
+	return hold(env.catalog.Templates, tools), nil
+}
+
+// hold holds templates against the tools that servers offer, by the servers' names.
+func hold(templates []catalog.Template, tools map[string][]mcp.Tool) (out []offer) {
+	for _, server := range slices.Sorted(maps.Keys(tools)) {
+		known := map[string]*catalog.Template{}
+		for i := range templates {
+			if t := &templates[i]; t.ProviderType == plan.MCP && t.Provider == server {
+				known[t.Operation] = t
+			}
+		}
+		var names []string
+		for _, tool := range tools[server] {
+			names = append(names, tool.Name)
+			out = append(out, held(server, tool, known[tool.Name]))
+			delete(known, tool.Name)
+		}
+		for _, name := range slices.Sorted(maps.Keys(known)) {
+			o := offer{Server: server, Tool: name, State: toolMissing, Problem: "the server has no such tool"}
+			if near := syntax.Nearest(name, names); near != "" {
+				o.Problem += "; it has " + near
+			}
+			out = append(out, o)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b offer) int { return strings.Compare(a.Server+"/"+a.Tool, b.Server+"/"+b.Tool) })
+	return out
+}
+
+// held holds a template, nil if there is none, against its tool.
+func held(server string, tool mcp.Tool, t *catalog.Template) offer {
+	o := offer{Server: server, Tool: tool.Name, State: toolUnknown}
+	print, err := fingerprint.Tool(tool.Raw)
+	o.Fingerprint = print.Digest
+	switch {
+	case err != nil && t == nil:
+		o.Problem = err.Error()
+	case t == nil:
+	case t.Fingerprint != "" && (err != nil || t.Fingerprint != print.Digest):
+		o.State, o.Problem = toolDrift, "the catalog pins "+t.Fingerprint
+	case t.Effect == plan.Pure && acts(tool.Raw):
+		o.State, o.Problem = toolEffect, "the catalog says that it is pure, and the server that it changes something"
+	case t.Fingerprint == "":
+		o.State = toolUnpinned
+	default:
+		o.State = toolPinned
+	}
+	return o
+}
+
+// acts reports whether a server says of its tool that it changes something. Without a hint it says
+// nothing.
+func acts(definition json.RawMessage) bool {
+	var t struct {
+		Annotations struct {
+			ReadOnly    *bool `json:"readOnlyHint"`
+			Destructive *bool `json:"destructiveHint"`
+		} `json:"annotations"`
+	}
+	if json.Unmarshal(definition, &t) != nil {
+		return false // it is not one of the protocol's, and its fingerprint tells
+	}
+	a := t.Annotations
+	return a.ReadOnly != nil && !*a.ReadOnly || a.Destructive != nil && *a.Destructive && (a.ReadOnly == nil || !*a.ReadOnly)
+}
+
+// listed starts servers of the configuration, and lists their tools; all of them if none is named.
+func (p *Program) listed(ctx context.Context, names []string) (map[string][]mcp.Tool, error) {
+	c, err := p.settings()
+	if err != nil {
+		return nil, err
+	}
+	known := slices.Sorted(maps.Keys(c.MCPServers))
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, misuse("the configuration has no MCP server %s", printable(name)).meant("", name, known, "Servers stand in mcpServers.")
+		}
+	}
+	if len(names) == 0 {
+		names = known
+	}
+	if len(names) == 0 {
+		return nil, misuse("the configuration has no MCP server").withHint("Servers stand in mcpServers of chimera.yaml.")
+	}
+	maps.DeleteFunc(c.MCPServers, func(name string, _ config.Server) bool { return !slices.Contains(names, name) })
+	c.Skills = nil
+	if c, err = c.Resolve(string(host.RoleTools), string(host.RoleEffects)); err != nil {
+		return nil, misuse("%s", err)
+	}
+	pool := mcp.NewPool(host.Servers(c), mcp.Options{Logger: slog.New(slog.DiscardHandler)})
+	out := map[string][]mcp.Tool{}
+	for _, name := range names {
+		tools, failed := pool.Tools(ctx, name)
+		if failed != nil {
+			err = errors.Join(err, failed)
+		}
+		out[name] = tools
+	}
+	if closed := pool.Close(); err == nil && closed != nil {
+		err = closed
+	}
+	if known := (*contract.Error)(nil); errors.As(err, &known) {
+		return nil, unanswered("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return out, err
+}
+
+// sayOffers prints tools, each with what the catalog says of it.
+func (p *Program) sayOffers(all []offer) error {
+	if p.json() {
+		if all == nil {
+			all = []offer{}
+		}
+		return p.document(struct {
+			Tools []offer `json:"tools"`
+		}{all})
+	}
+	for _, o := range all {
+		line := fmt.Sprintf("%-18s %s/%s", o.State, printable(o.Server), printable(o.Tool))
+		if o.Fingerprint != "" {
+			line += " " + o.Fingerprint
+		}
+		if o.Problem != "" {
+			line += ": " + printable(o.Problem)
+		}
+		p.printf("%s\n", line)
+	}
+	return nil
+}
