@@ -87,16 +87,17 @@ func TestHiddenEntries(t *testing.T) {
 func TestBodiesAreFound(t *testing.T) {
 	d := intruded(t)
 	require.NoError(t, d.Exec("WITH RECURSIVE u (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM u WHERE n < 200000) INSERT INTO runs (workflow, root, origin, opened_at, state, doc) SELECT 'w' || n, 'r', 'r', 0, 'failed', '{}' FROM u"))
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
+	require.NoError(t, d.Exec(`WITH RECURSIVE u (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM u WHERE n < 1000)
+		INSERT INTO bodies (digest, chain, class, at, bytes) SELECT 'd' || n, 'run/w' || n || '/r', 'operational', 0, x'7b7d' FROM u`))
 	digests := make([]string, 1000)
 	for i := range digests {
-		raw := fmt.Appendf(nil, `{"data":{},"salt":"%032x"}`, i)
-		digests[i] = ledger.BodyDigest(raw)
-		require.NoError(t, d.Exec("INSERT INTO bodies (digest, chain, class, at, bytes) VALUES ($1, $2, 'operational', 0, $3)", digests[i], fmt.Sprintf("run/w%d/r", i+1), raw))
+		digests[i] = fmt.Sprint("d", i+1)
 	}
-	_, err := d.Store.StoredBodies(ctx, digests) // 200,000,000 rows of runs would take longer
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	stored, err := d.Store.StoredBodies(ctx, digests) // 200,000,000 rows of runs would take longer
 	require.NoError(t, err)
+	require.Len(t, stored, len(digests))
 }
 
 // stuck is a log in which looks for lost entries fail, or do not end.
