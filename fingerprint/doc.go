@@ -1,6 +1,5 @@
-// Package fingerprint names what an MCP server declares by digests, and tells what has
-// changed between two declarations. It is pure: the compiler, the auditor and whoever calls a
-// tool share it.
+// Package fingerprint names what an MCP server declares of a tool by a digest. It is pure: whoever
+// pins a tool and whoever calls it share it.
 //
 // A digest is over the bytes that came over the wire, as RFC 8785 (JCS) writes their value: a
 // typed decoding drops keywords that it does not know. JCS reads numbers as IEEE 754 doubles, so
@@ -9,7 +8,6 @@
 //
 //	tool   = SHA-256("mcp-tool/1\0" + JCS(definition without icons))
 //	part   = SHA-256("mcp-tool/1/" + part + "\0" + JCS(its fields))
-//	server = SHA-256("mcp-server/1\0" + JCS({capabilities, endpoint, instructions, protocol, tools}))
 //
 // A fingerprint vouches for what is declared. What a tool does, nothing here can tell.
 package fingerprint

@@ -4,11 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/big"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gowebpki/jcs"
 
@@ -16,7 +18,7 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// Part is a part of a tool's definition. How bad a change is depends on the part.
+// Part is a part of a tool's definition.
 type Part string
 
 // The parts.
@@ -70,7 +72,7 @@ func Tool(definition json.RawMessage) (Print, error) {
 	p := Print{Parts: map[Part]string{}}
 	p.Tool, _ = fields["name"].(string)
 	if p.Tool == "" {
-		return Print{}, fmt.Errorf("the definition of a tool has no name")
+		return Print{}, errors.New("the definition of a tool has no name")
 	}
 	if p.Digest, err = digest("mcp-tool/1", fields); err != nil {
 		return Print{}, fmt.Errorf("the tool %.200q: %w", p.Tool, err)
@@ -97,7 +99,7 @@ func read(definition json.RawMessage) (map[string]any, error) {
 	}
 	fields, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("the definition of a tool is not an object")
+		return nil, errors.New("the definition of a tool is not an object")
 	}
 	delete(fields, icons)
 	return fields, exact(fields, "")
@@ -128,7 +130,7 @@ func exact(v any, path string) error {
 	switch v := v.(type) {
 	case json.Number:
 		if !survives(string(v)) {
-			return fmt.Errorf("the number %.40q at %.200s is not one of a double: it would count as another", string(v), where(path))
+			return fmt.Errorf("the number %.40q at %.200s is not one of a double: it would count as another", string(v), path)
 		}
 	case []any:
 		for i, e := range v {
@@ -161,9 +163,5 @@ func survives(text string) bool {
 	return ok && want.Cmp(got) == 0
 }
 
-func where(path string) string {
-	if path == "" {
-		return "the top"
-	}
-	return path
-}
+// escape writes a name as a part of a JSON pointer (RFC 6901).
+func escape(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }

@@ -81,10 +81,6 @@ func TestWhatDoesNotCount(t *testing.T) {
 		is, err := fingerprint.Tool([]byte(same))
 		require.NoError(t, err)
 		require.Equal(t, was, is, "%s", same)
-		require.Equal(t, fingerprint.None, fingerprint.Drift(was, is))
-		changes, err := fingerprint.Compare([]byte(text), []byte(same))
-		require.NoError(t, err)
-		require.Empty(t, changes)
 	}
 }
 
@@ -116,7 +112,7 @@ func TestWhatIsRefused(t *testing.T) {
 }
 
 // Every value of a definition counts: whichever is altered, the digest is another, and so is that
-// of its part alone, and Compare tells where.
+// of its part alone.
 func TestEveryValueCounts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, raw := range samples(t) {
@@ -152,18 +148,17 @@ func TestEveryValueCounts(t *testing.T) {
 			p, err := fingerprint.Tool(is)
 			require.NoError(t, err)
 			require.NotEqual(t, was.Digest, p.Digest, "%v of %s", path, raw)
-			changes, err := fingerprint.Compare(raw, is)
-			require.NoError(t, err)
-			require.Len(t, changes, 1, "%v of %s", path, raw)
-			for _, part := range fingerprint.Parts() {
-				require.Equal(t, part != changes[0].Part, was.Parts[part] == p.Parts[part], "%v of %s", path, raw)
-			}
 			top, _ := path[0].(string)
-			want := map[string]fingerprint.Severity{"title": fingerprint.Review, "description": fingerprint.Review, "inputSchema": fingerprint.Block, "outputSchema": fingerprint.Block, "annotations": fingerprint.Block, "execution": fingerprint.Block}[top]
-			if want == fingerprint.None {
-				want = fingerprint.Review
+			of, known := map[string]fingerprint.Part{
+				"title": fingerprint.Prose, "description": fingerprint.Prose, "inputSchema": fingerprint.IO, "outputSchema": fingerprint.IO,
+				"annotations": fingerprint.Effect, "execution": fingerprint.Effect,
+			}[top]
+			if !known {
+				of = fingerprint.Meta
 			}
-			require.Equal(t, want, fingerprint.Drift(was, p))
+			for _, part := range fingerprint.Parts() {
+				require.Equal(t, part != of, was.Parts[part] == p.Parts[part], "%v of %s", path, raw)
+			}
 		}
 	}
 }
@@ -193,30 +188,6 @@ func bend(t testing.TB, raw json.RawMessage, path []any) json.RawMessage {
 	return out
 }
 
-func TestCompare(t *testing.T) {
-	changes, err := fingerprint.Compare(
-		[]byte(`{"name":"t","description":"a","inputSchema":{"required":["a"],"x":null},"annotations":{"readOnlyHint":true},"_meta":{"v":1}}`),
-		[]byte(`{"name":"t","description":"b","inputSchema":{"required":["a","b"]},"annotations":{"readOnlyHint":false},"new":[],"icons":[]}`))
-	require.NoError(t, err)
-	var lines []string
-	for _, c := range changes {
-		lines = append(lines, c.String())
-	}
-	require.Equal(t, []string{
-		`io: /inputSchema/required was ["a"] and is ["a","b"]`,
-		`io: /inputSchema/x is gone: null`,
-		`effect: /annotations/readOnlyHint was true and is false`,
-		`prose: /description was "a" and is "b"`,
-		`meta: /_meta is gone: {"v":1}`,
-		`meta: /new is new: []`,
-	}, lines)
-
-	_, err = fingerprint.Compare([]byte(`{}`), []byte(`[`))
-	require.Error(t, err)
-	_, err = fingerprint.Compare([]byte(`1`), []byte(`{}`))
-	require.Error(t, err)
-}
-
 func FuzzTool(f *testing.F) {
 	for _, raw := range samples(f) {
 		f.Add([]byte(raw))
@@ -226,10 +197,6 @@ func FuzzTool(f *testing.F) {
 		if err != nil {
 			return
 		}
-		require.Equal(t, fingerprint.None, fingerprint.Drift(p, p))
-		changes, err := fingerprint.Compare(raw, raw)
-		require.NoError(t, err)
-		require.Empty(t, changes)
 		var again bytes.Buffer
 		require.NoError(t, json.Indent(&again, raw, "", " "))
 		same, err := fingerprint.Tool(again.Bytes())

@@ -87,7 +87,7 @@ var Rules = []Rule{
 		Never: []string{"compiler", "expr", "schemas", "YAML", "Temporal", "os", "net", "sync"}},
 	{Path: "contract", Zone: Pure, Owns: "where workflow code and activities meet: names, requests, results, error kinds",
 		Never: []string{"any package of ours", "Temporal", "os", "net", "sync"}},
-	{Path: "fingerprint", Zone: Pure, Owns: "what an MCP server declares, as digests, and what has changed between two declarations",
+	{Path: "fingerprint", Zone: Pure, Owns: "what an MCP server declares of a tool, as a digest",
 		Never: []string{"any package of ours", "Temporal", "mcp-go", "os", "net"}, Except: []string{"plan", "contract", "schemas"}},
 	{Path: "internal/syntax", Zone: Pure, Owns: "YAML and JSON documents with the exact place of every token",
 		Never: []string{"any package of ours", "Temporal", "os", "net"}, Except: []string{"diag"}},
