@@ -78,7 +78,7 @@ func toolCheckCommand(p *Program, fs *flag.FlagSet) action {
 			}
 		}
 		if stale > 0 {
-			return negative("the catalog is stale: %s not what the servers offer", plural(stale, "operation")+map[bool]string{true: " is", false: " are"}[stale == 1]).
+			return negative("the catalog is stale: %s not what the servers offer", plural(stale, "operation")+" "+agree(stale, "is", "are")).
 				withHint("Look at what has changed with chimera tools show, and decide; then correct the catalog.")
 		}
 		return nil
@@ -192,6 +192,9 @@ func held(server string, tool mcp.Tool, t *catalog.Template) offer {
 		o.State, o.Problem = toolEffect, "the catalog says that it is pure, and the server that it changes something"
 	case t.Fingerprint == "":
 		o.State = toolUnpinned
+		if err != nil {
+			o.Problem = err.Error() // why it cannot be pinned
+		}
 	default:
 		o.State = toolPinned
 	}
