@@ -109,7 +109,7 @@ type Runs interface {
 // signs and executes them.
 type Tasks interface {
 	// Task finds a task, ListTasks lists those of a state ("" is all), the last
-	// drafted first.
+	// drafted first. It leaves out rows of the database that are no tasks.
 	Task(ctx context.Context, id string) (task.Task, error)
 	ListTasks(ctx context.Context, state task.State, page Page) ([]task.Task, error)
 }

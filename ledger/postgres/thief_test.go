@@ -289,7 +289,14 @@ func TestThiefEndsLists(t *testing.T) {
 		return [3]int{len(tasks), len(plans), len(signers)}
 	}
 	was := count()
-	require.NoError(t, user(postgres.DefaultRoles.Effects)("UPDATE tasks SET state = 'executed', doc = 'x' WHERE state = 'signed'"))
+	effects := user(postgres.DefaultRoles.Effects)
+	docs := []string{"x", "{}", `{"sealed":1}`, `{"sealed":{"key":"00000000000000000000000000000000","nonce":"AAAAAAAAAAAAAAAA","text":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}}`}
+	for i, doc := range docs {
+		id := fmt.Sprint("i", i)
+		_, err := s.Authorize(ctx, r, ledgertest.Ask(id, id), ledgertest.Rule(ledger.Approve))
+		require.NoError(t, err)
+		require.NoError(t, effects("UPDATE tasks SET state = 'executed', doc = $1 WHERE state = 'signed'", doc))
+	}
 	require.NoError(t, user(postgres.DefaultRoles.Publisher)("INSERT INTO plans (name, version, digest, published_at, doc) VALUES ('x', '1', 'x', 0, 'x')"))
 	require.NoError(t, user(postgres.DefaultRoles.Applier)("INSERT INTO signers (id, doc) VALUES ('x', 'x')"))
 	is := count()

@@ -162,7 +162,7 @@ func write(ctx context.Context, t *sql.Tx, chain string, at int64, rows []sqlsto
 }
 
 // alike is the condition that a body b is sealed as its run is.
-const alike = "(b.chain NOT LIKE 'run/%' OR b.subject_key IS (SELECT r.subject_key FROM runs r WHERE 'run/' || r.workflow || '/' || r.root = (b.chain || '')))"
+const alike = "(substr(b.chain, 1, 4) <> 'run/' OR b.subject_key IS (SELECT r.subject_key FROM runs r WHERE 'run/' || r.workflow || '/' || r.root = (b.chain || '')))"
 
 // named is the condition that a body b is stored as that of an entry e.
 const named = `b.chain = CAST(e.bytes AS TEXT) ->> 'chain' AND b.class = CAST(e.bytes AS TEXT) ->> 'class'

@@ -262,9 +262,10 @@ func (s *Store) ListTasks(ctx context.Context, state task.State, page ledger.Pag
 	limit, offset := limits(page)
 	return openAll(ctx, s, "list tasks", "SELECT doc FROM tasks WHERE state = $1 OR $1 = '' ORDER BY serial DESC LIMIT $2 OFFSET $3",
 		[]any{string(state), limit, offset}, scanText, func(ctx context.Context, o *opener, raw string) (task.Task, error) {
-			if !json.Valid([]byte(raw)) {
-				return nil, sql.ErrNoRows // somebody has put it there
+			v, err := openTask(ctx, o, raw)
+			if err = s.explain("open a task", err); err == nil || errors.Is(err, ledger.ErrUnavailable) || errors.Is(err, ledger.ErrDenied) || errors.Is(err, ledger.ErrSealed) {
+				return v, err
 			}
-			return openTask(ctx, o, raw)
+			return nil, sql.ErrNoRows // it is gone, or somebody has put there what is no task
 		})
 }
