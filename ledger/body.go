@@ -25,21 +25,23 @@ type Body struct {
 
 // Encode returns the canonical bytes: {"data":…,"salt":"32 hex digits"}.
 func (b Body) Encode() ([]byte, error) {
-	v, err := schemas.Decode(b.Data)
-	if err != nil {
-		return nil, fmt.Errorf("encode body: %w: %w", ErrInvalid, err)
+	data, ok := plan.Rewrite(b.Data)
+	if !ok {
+		v, err := schemas.Decode(b.Data)
+		if err != nil {
+			return nil, fmt.Errorf("encode body: %w: %w", ErrInvalid, err)
+		}
+		if _, ok := v.(map[string]any); !ok {
+			return nil, fmt.Errorf("encode body: %w: the data are not an object", ErrInvalid)
+		}
+		if data, err = plan.Canonical(v); err != nil {
+			return nil, fmt.Errorf("encode body: %w: %w", ErrInvalid, err)
+		}
 	}
-	if _, ok := v.(map[string]any); !ok {
-		return nil, fmt.Errorf("encode body: %w: the data are not an object", ErrInvalid)
-	}
-	var buf bytes.Buffer
-	buf.Grow(len(b.Data) + 2*saltBytes + len(`{"data":,"salt":""}`))
-	buf.WriteString(`{"data":`)
-	if err := plan.WriteCanonical(&buf, v); err != nil {
-		return nil, fmt.Errorf("encode body: %w: %w", ErrInvalid, err)
-	}
-	raw := hex.AppendEncode(append(buf.Bytes(), `,"salt":"`...), b.Salt[:])
-	raw = append(raw, `"}`...)
+	const head, salt, tail = `{"data":`, `,"salt":"`, `"}`
+	raw := make([]byte, 0, len(head)+len(data)+len(salt)+2*saltBytes+len(tail))
+	raw = append(append(append(raw, head...), data...), salt...)
+	raw = append(hex.AppendEncode(raw, b.Salt[:]), tail...)
 	if len(raw) > MaxBodyBytes {
 		return nil, fmt.Errorf("encode body: %w: %d bytes, more than %d", ErrInvalid, len(raw), MaxBodyBytes)
 	}
