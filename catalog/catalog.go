@@ -63,6 +63,10 @@ type Template struct {
 	Status plan.Trust
 	// Fingerprint is what plans pin of an MCP tool: "sha256:" and 64 hex digits, or "".
 	Fingerprint string
+	// Definition is the MCP tool as its server declares it, or nil. It gives the schemas,
+	// except for an OutputSchema that is Given.
+	Definition json.RawMessage
+	Given      bool
 	// TrustedOutput reports that the operation adds no taint: its output is
 	// tainted if and only if its input is.
 	TrustedOutput bool

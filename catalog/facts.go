@@ -3,7 +3,10 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 
+	"chimera.ai/engine/contract"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
@@ -48,6 +51,7 @@ func (t *Template) Facts() (json.RawMessage, error) {
 		NoRollback      string            `json:"no_rollback,omitempty"`
 		Verify          *statedVerify     `json:"verify,omitempty"`
 		InProcess       bool              `json:"in_process,omitempty"`
+		*imported
 	}{
 		ProviderType: t.ProviderType, Mode: t.Mode, Effect: t.Effect,
 		TrustedOutput: t.TrustedOutput, Endorses: t.Endorses, EgressAllowed: t.EgressAllowed, OpenWorld: t.OpenWorld,
@@ -60,6 +64,15 @@ func (t *Template) Facts() (json.RawMessage, error) {
 		facts.NoRollback = t.Commit.Waived
 		if v := t.Commit.Verify; v != nil {
 			facts.Verify = &statedVerify{v.Operation, v.With.Any(), v.Executed.Text, v.Output.Any()}
+		}
+	}
+	if t.Definition != nil {
+		facts.imported = &imported{Timeout: t.TimeoutMS, Trust: t.Trust}
+		if t.Retry.MaxAttempts > 0 {
+			facts.Retry = stateRetry(t.Retry)
+		}
+		if t.Given {
+			facts.Given = t.OutputSchema
 		}
 	}
 	var err error
@@ -90,6 +103,33 @@ func digestOf(schema json.RawMessage) (string, error) {
 		return "", err
 	}
 	return plan.DigestOf(raw), nil
+}
+
+// imported is what is said of a tool whose definition is in the registry, so that these facts and
+// the definition make the template.
+type imported struct {
+	Timeout int64           `json:"timeout_ms,omitempty"`
+	Retry   *statedRetry    `json:"retry_policy,omitempty"`
+	Trust   plan.Trust      `json:"trust_requirement,omitempty"`
+	Given   json.RawMessage `json:"given_output_schema,omitempty"`
+}
+
+// statedRetry is a retry policy as a catalog file has it.
+type statedRetry struct {
+	MaxRetries int             `json:"max_retries"`
+	On         []contract.Kind `json:"on,omitzero"`
+	InitialMS  int64           `json:"initial_ms"`
+	Multiplier json.Number     `json:"multiplier"`
+	MaxMS      int64           `json:"max_ms"`
+}
+
+func stateRetry(r plan.Retry) *statedRetry {
+	whole, part := r.MultiplierMilli/1000, r.MultiplierMilli%1000
+	factor := strconv.FormatInt(whole, 10)
+	if part > 0 {
+		factor += strings.TrimRight(fmt.Sprintf(".%03d", part), "0")
+	}
+	return &statedRetry{MaxRetries: r.MaxAttempts - 1, On: r.On, InitialMS: r.InitialMS, Multiplier: json.Number(factor), MaxMS: r.MaxMS}
 }
 
 type statedCost struct {

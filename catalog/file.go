@@ -1,10 +1,13 @@
 package catalog
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/fingerprint"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
@@ -26,7 +29,8 @@ var TemplateFields = &fields.Table{What: "a template", Fields: []fields.Field{
 	fields.Optional("description", fields.FormText, "for people"),
 	fields.Required("mode", fields.FormText, "`deter` if equal inputs give equal outputs, else `prob`"),
 	fields.Required("effect_class", fields.FormText, "what a call does outside: `pure`, `staged`, `committing` or `irreversible`"),
-	fields.Required("input_schema", fields.FormSchema, "the JSON Schema of what the operation takes"),
+	fields.Optional("definition", fields.FormMap, "an MCP tool as its server declares it, which gives the schemas, the description and the fingerprint; `chimera tools import` writes it"),
+	fields.Optional("input_schema", fields.FormSchema, "the JSON Schema of what the operation takes; required without `definition`"),
 	fields.Optional("output_schema", fields.FormSchema, "the JSON Schema of what the operation returns; an MCP tool without one returns the protocol's object {content: […]}"),
 	fields.Optional("timeout_ms", fields.FormNumber, "the longest time that one call may take, in milliseconds"),
 	fields.Optional("retry_policy", fields.FormMap, "how often, when and after what wait a failed call is repeated"),
@@ -118,6 +122,8 @@ type TemplateEntry struct {
 	// Template is without its schemas.
 	Template
 	Fields *fields.Record
+	// Input and Output are the schemas, nil if there are none.
+	Input, Output *syntax.Value
 	// Refused reports that it has errors.
 	Refused bool
 }
@@ -198,6 +204,7 @@ func readTemplate(rep *fields.Reader, v *syntax.Value) *TemplateEntry {
 	if x := r.Get("retry_policy"); x != nil {
 		t.Retry = ReadRetry(rep, x)
 	}
+	t.readDefinition(rep, r)
 	if t.ProviderType == plan.Skill && !r.Has("output_schema") {
 		rep.Report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: fmt.Sprintf("the skill %s has no `output_schema`", fields.Quote(OperationName(t.Provider, t.Operation))),
@@ -205,8 +212,7 @@ func readTemplate(rep *fields.Reader, v *syntax.Value) *TemplateEntry {
 			Subject: fields.Head(v), Suggestion: "output_schema: …",
 		})
 	}
-	t.InputAt, t.OutputAt = fields.OneLine(r.Get("input_schema")), fields.OneLine(r.Get("output_schema"))
-	t.Fingerprint = rep.Named(r.Get("fingerprint"), "fingerprint", fields.Fingerprints)
+	t.InputAt, t.OutputAt = fields.OneLine(t.Input), fields.OneLine(t.Output)
 	t.TrustedOutput = fields.IsTrue(r.Get("trusted_output"))
 	t.Endorses = fields.IsTrue(r.Get("endorses"))
 	t.EgressAllowed = rep.Word(r.Get("egress"), "egress", Egresses) == "allowed"
@@ -225,6 +231,68 @@ func readTemplate(rep *fields.Reader, v *syntax.Value) *TemplateEntry {
 	t.Commit = readCommit(rep, r.Get("commit_policy"), &t.Template)
 	t.Refused = rep.Errors > errs
 	return t
+}
+
+// readDefinition reads the schemas of a template, and the fingerprint: from the definition of an
+// MCP tool, if there is one.
+func (t *TemplateEntry) readDefinition(rep *fields.Reader, r *fields.Record) {
+	def := r.Get("definition")
+	t.Input, t.Output = r.Get("input_schema"), r.Get("output_schema")
+	pinned := r.Get("fingerprint")
+	t.Fingerprint = rep.Named(pinned, "fingerprint", fields.Fingerprints)
+	refuse := func(at diag.Range, summary, detail string) {
+		rep.Report(diag.Diagnostic{Code: diag.PlanSchema, Summary: summary, Detail: detail, Subject: at})
+	}
+	switch {
+	case def == nil && t.Input == nil:
+		refuse(fields.Head(r.At), fmt.Sprintf("template %s has no `input_schema`", fields.Quote(t.Name())), "It says what the operation takes. An MCP tool may have its `definition` instead.")
+		return
+	case def == nil || def.Kind != syntax.Map:
+		return
+	case t.ProviderType != plan.MCP:
+		refuse(fields.KeyOf(r.At, "definition"), "only MCP tools have a `definition`", "")
+		return
+	case t.Input != nil:
+		refuse(fields.KeyOf(r.At, "input_schema"), "the `definition` says what the tool takes", "Leave one of the two out.")
+		return
+	case t.Output != nil && declared(def, "outputSchema") != nil:
+		refuse(fields.KeyOf(r.At, "output_schema"), "the `definition` says what the tool returns", "Leave one of the two out.")
+		return
+	}
+	raw, err := json.Marshal(def.Any())
+	var print fingerprint.Print
+	if err == nil {
+		print, err = fingerprint.Tool(raw)
+	}
+	switch {
+	case err != nil:
+		refuse(fields.Head(def), "the `definition` is not one of a tool: "+err.Error(), "")
+		return
+	case print.Tool != t.Operation:
+		refuse(fields.Head(def), fmt.Sprintf("it defines the tool %s, not %s", fields.Quote(print.Tool), fields.Quote(t.Operation)), "")
+	case pinned != nil && t.Fingerprint != print.Digest:
+		refuse(pinned.Range(), "the `definition` has another fingerprint: "+print.Digest, "One of the two was changed. `chimera tools import` asks the server for the tool as it is.")
+	case declared(def, "inputSchema") == nil:
+		refuse(fields.Head(def), "the `definition` has no `inputSchema`", "The protocol requires one.")
+	}
+	t.Definition, t.Fingerprint = raw, print.Digest
+	t.Input = declared(def, "inputSchema")
+	if x := declared(def, "outputSchema"); x != nil {
+		t.Output = x
+	} else if t.Output != nil {
+		t.Given = true
+	}
+	if x := def.Get("description"); t.Description == "" && x != nil && x.Kind == syntax.String {
+		t.Description = excerpt.Clip(x.Text, fields.MaxText)
+	}
+}
+
+// declared is a field of a definition, nil if it is not there, or null.
+func declared(def *syntax.Value, name string) *syntax.Value {
+	if v := def.Get(name); v != nil && v.Kind != syntax.Null {
+		return v
+	}
+	return nil
 }
 
 // readCost reads what a call costs.

@@ -46,9 +46,9 @@ func ProveCatalog(rep *fields.Reader, f *catalog.File) *catalog.Catalog {
 func (check *checker) proveTemplate(t *catalog.TemplateEntry) {
 	var input, output *pool.Schema
 	r := t.Fields
-	t.InputSchema, input = check.fileSchema(r.Get("input_schema"))
-	t.OutputSchema, output = check.fileSchema(r.Get("output_schema"))
-	if t.ProviderType == plan.MCP && !r.Has("output_schema") {
+	t.InputSchema, input = check.fileSchema(t.Input)
+	t.OutputSchema, output = check.fileSchema(t.Output)
+	if t.ProviderType == plan.MCP && t.Output == nil {
 		if c, fault := check.Catalog.Schema(json.RawMessage(catalog.ContentSchema)); fault == nil {
 			output = c.Schema
 		}
