@@ -60,7 +60,7 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	abandoned, err := s.store.Abandoned(ctx, sweepMost)
 	all = append(all, err)
 	for _, i := range abandoned {
-		_, err := s.store.Settle(ctx, i.ID, ledger.Effect{Settlement: ledger.Settlement{Attempt: i.Attempt, State: ledger.Unknown, Abandoned: true}})
+		_, err := s.store.Settle(ctx, i.ID, ledger.Effect{Settlement: ledger.Settlement{Attempt: i.Attempt, State: ledger.Unknown}, Orphaned: true})
 		if err != nil {
 			all = append(all, err)
 			continue

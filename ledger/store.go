@@ -324,6 +324,8 @@ type Effect struct {
 	Output []byte
 	Spent  *Money
 	Result json.RawMessage
+	// Orphaned: nobody else can end the call, since its run has ended. It is abandoned.
+	Orphaned bool
 }
 
 // Facts are statements without a state of their own.

@@ -144,7 +144,7 @@ func (c *Copy) Proceed(t testing.TB, quorum int) *Seen {
 	}
 	sequence := func() error { return integrate(ctx, engine, c.LogKey) }
 	note(partRuns, patiently(sequence, func() error { return ends(ctx, engine) }))
-	note(partBarriers, patiently(sequence, func() error { return withdraw(ctx, guardian) }))
+	note(partBarriers, patiently(sequence, func() error { return sweep(ctx, guardian) }))
 	note(partSequencer, sequence())
 	s.Aside, err = aside(ctx, c.as(""))
 	require.NoError(t, err)
@@ -205,11 +205,20 @@ func (c *Copy) begins(t testing.TB, engine ledger.Store, state trust.State) erro
 	return engine.RecordOutcomes(ctx, r.Workflow, r.Root, []ledger.Outcome{{Node: "write", Kind: ledger.NodeSkipped}})
 }
 
-// withdraw closes the barriers of runs that have ended.
-func withdraw(ctx context.Context, guardian ledger.Store) error {
-	all, err := guardian.Forsaken(ctx, 100)
+// sweep ends what nobody else can, as the guardian does: holds, barriers and calls of runs that
+// have ended.
+func sweep(ctx context.Context, guardian ledger.Store) error {
+	_, err := guardian.ExpireHolds(ctx)
+	all, one := guardian.Forsaken(ctx, 100)
+	err = errors.Join(err, one)
 	for _, b := range all {
 		_, one := guardian.CloseBarrier(ctx, b.ID, ledger.BarrierWithdrawn, "the run has ended")
+		err = errors.Join(err, one)
+	}
+	calls, one := guardian.Abandoned(ctx, 100)
+	err = errors.Join(err, one)
+	for _, i := range calls {
+		_, one := guardian.Settle(ctx, i.ID, ledger.Effect{Settlement: ledger.Settlement{Attempt: i.Attempt, State: ledger.Unknown}, Orphaned: true})
 		err = errors.Join(err, one)
 	}
 	return err

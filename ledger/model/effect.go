@@ -369,6 +369,9 @@ func (s *State) invocation(e *ledger.Entry, data Facts) error {
 	if !ok {
 		return impossible("invocation %s was not permitted", d.ID)
 	}
+	if by, ok := s.decided[i.DecisionID]; ok && by.chain != "" && by.chain != e.Chain {
+		return impossible("invocation %s is permitted in another run", d.ID)
+	}
 	if e.Kind == ledger.InvocationCalling {
 		if d.CallNotAfter == nil || d.OutputDigest != "" || d.Abandoned || d.Stated != nil {
 			return impossible("its data are not those of a call")
@@ -390,6 +393,9 @@ func (s *State) invocation(e *ledger.Entry, data Facts) error {
 	}
 	if d.DecisionID != "" || d.CallNotAfter != nil {
 		return impossible("its data are not those of an end")
+	}
+	if strings.HasSuffix(e.Key, "/abandoned") && !d.Abandoned {
+		return impossible("its key says that the call was abandoned, and its data do not")
 	}
 	to := ledger.Unknown
 	switch e.Kind {

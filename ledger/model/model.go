@@ -447,6 +447,12 @@ func (s *State) task(e *ledger.Entry, h ledger.Hash, data Facts) error {
 		if !ok {
 			return impossible("task %s is not signed", x.TaskID)
 		}
+		about, _, _ := cutLast(x.TaskID)
+		if i, ok := s.Invocations[about]; ok && i.TaskID != x.TaskID {
+			return impossible("task %s is not that of invocation %s", x.TaskID, about)
+		} else if by, known := s.decided[i.DecisionID]; known && by.chain != "" && by.chain != e.Chain {
+			return impossible("task %s is one of another run", x.TaskID)
+		}
 		done, err := signed.Execute(x.Result, ledger.Reference(e.Origin, h), x.ExecutedAt.Time())
 		if err != nil {
 			return impossible("%s", err)

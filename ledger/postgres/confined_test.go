@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"testing"
@@ -207,8 +208,9 @@ func TestHoldsEndOnce(t *testing.T) {
 	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "a", Currency: "USD", Every: ledger.Forever, Limit: cents}))
 	_, err = s.OpenHold(ctx, ledger.Hold{ID: "h", Agent: "a", Amount: cents, ExpiresAt: ledger.At(time.Unix(1<<33, 0))})
 	require.NoError(t, err)
-	conn := connect(t, o)
-	_, err = conn.Exec(ctx, "SET ROLE "+postgres.DefaultRoles.Effects)
+	conn, err := connect(t, o).Begin(ctx)
+	require.NoError(t, err)
+	_, err = conn.Exec(ctx, "SET LOCAL ROLE "+postgres.DefaultRoles.Effects)
 	require.NoError(t, err)
 	for _, c := range []struct {
 		call  string
@@ -221,14 +223,17 @@ func TestHoldsEndOnce(t *testing.T) {
 		require.NoError(t, conn.QueryRow(ctx, "SELECT move_hold("+c.call+")").Scan(&n), c.call)
 		require.Equal(t, c.moved, n, c.call)
 	}
+	var pending, posted int64
+	require.NoError(t, conn.QueryRow(ctx, "SELECT pending, posted FROM budget_use").Scan(&pending, &posted))
+	require.Equal(t, []int64{0, 60}, []int64{pending, posted})
+	require.ErrorContains(t, conn.Commit(ctx), "no entry of the ledger says that the hold h is posted")
 	b, err := s.Budget(ctx, "a", "USD")
 	require.NoError(t, err)
-	require.Equal(t, int64(60), b.Posted.Minor())
-	require.Zero(t, b.Pending.Minor())
+	require.Equal(t, int64(100), b.Pending.Minor())
 }
 
-// TestPruningOfAnotherLog: an entry that states a pruning, and is none of this log, is set aside as
-// any other.
+// TestPruningOfAnotherLog: an entry that states a pruning, and that the sequencer would set aside,
+// states none.
 func TestPruningOfAnotherLog(t *testing.T) {
 	ctx := t.Context()
 	o, s := database(t)
@@ -239,23 +244,33 @@ func TestPruningOfAnotherLog(t *testing.T) {
 	do := session(t, o, postgres.DefaultRoles.Engine)
 	var there int
 	require.NoError(t, connect(t, o).QueryRow(ctx, "SELECT count(*) FROM bodies WHERE class = 'operational'").Scan(&there))
-	e := next(t, s, ledger.LedgerChain, ledger.BodyPruned)
-	e.Origin = "elsewhere.example.com"
-	body := ledger.Body{Data: fmt.Appendf(nil, `{"before":"2100-01-01T00:00:00.000Z","class":"operational","count":%d,"reason":"x"}`, there)}
-	raw, err := body.Encode()
+	for name, c := range map[string]struct{ origin, data, from, to string }{
+		"of another log":      {"elsewhere.example.com", "", "", ""},
+		"not canonical":       {"", "", `,"key"`, `, "key"`},
+		"with a body that is": {"", ` `, "", ""},
+	} {
+		e := next(t, s, ledger.LedgerChain, ledger.BodyPruned)
+		if c.origin != "" {
+			e.Origin = c.origin
+		}
+		body := ledger.Body{Data: fmt.Appendf(nil, `{"before":"2100-01-01T00:00:00.000Z","class":"operational","count":%d,"reason":"x"}`, there)}
+		raw, err := body.Encode()
+		require.NoError(t, err)
+		raw = append(raw, c.data...)
+		e.Body = ledger.BodyDigest(raw)
+		entry, err := e.Encode()
+		require.NoError(t, err)
+		entry = bytes.Replace(entry, []byte(c.from), []byte(c.to), 1)
+		require.ErrorContains(t, do(`SELECT prune_bodies('operational', 4102444800000);INSERT INTO bodies (digest, chain, class, at, bytes) VALUES ($6, $1, 'permanent', 0, $7::bytea);
+			INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES (sha256('\x00'::bytea || $5::bytea), $1, $2, $3, $4, $5::bytea);
+			INSERT INTO pending SELECT max(serial) FROM entries`, e.Chain, e.N, e.Key, string(e.Kind), entry, e.Body, raw), "is stated", name)
+	}
+	_, err := s.Prune(ctx, ledger.Evidence, time.Now().Add(time.Hour), "a \"policy\" <\\>\n\té")
 	require.NoError(t, err)
-	e.Body = ledger.BodyDigest(raw)
-	entry, err := e.Encode()
-	require.NoError(t, err)
-	require.NoError(t, do(`SELECT prune_bodies('operational', 4102444800000);INSERT INTO bodies (digest, chain, class, at, bytes) VALUES ($6, $1, 'permanent', 0, $7::bytea);
-		INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES (sha256('\x00'::bytea || $5::bytea), $1, $2, $3, $4, $5::bytea);
-		INSERT INTO pending SELECT max(serial) FROM entries`, e.Chain, e.N, e.Key, string(e.Kind), entry, e.Body, raw))
 	ledgertest.Drain(t, s, key)
 	aside, err := s.Asides(ctx, math.MinInt64, 10)
 	require.NoError(t, err)
-	require.Len(t, aside, 1)
-	_, err = s.Prune(ctx, ledger.Evidence, time.Now().Add(time.Hour), "policy")
-	require.NoError(t, err, "its place is free again")
+	require.Empty(t, aside)
 }
 
 // TestOldTransactions: who holds a transaction open writes no entry of its time later.

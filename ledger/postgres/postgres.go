@@ -87,8 +87,8 @@ var dialect = sqlstore.Dialect{
 		return n == 1, err
 	},
 	Lead:        lead,
-	Busy:        func(err error) bool { return code(err, "40001", "40P01") },
-	Taken:       func(err error) bool { return code(err, "23505") },
+	Busy:        func(err error) bool { return code(err, "40001", "40P01") || overtaken(err) },
+	Taken:       func(err error) bool { return code(err, "23505") && !overtaken(err) },
 	Invalid:     func(err error) bool { return code(err, "22", "23514", "54") },
 	Unavailable: unavailable,
 	Denied:      func(err error) bool { return code(err, "42501") },
@@ -332,6 +332,13 @@ func code(err error, codes ...string) bool {
 		}
 	}
 	return false
+}
+
+// overtaken reports that another entry has taken the next place of a chain: somebody has written
+// it without the chain's lock.
+func overtaken(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "23505" && pg.ConstraintName == "entries_chain_n_key"
 }
 
 // unavailable reports that the server, or the connection to it, is at fault. That

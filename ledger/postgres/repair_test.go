@@ -23,7 +23,7 @@ func TestTheOwnerRepairsTheLog(t *testing.T) {
 	repair, _, found = strings.Cut(repair, "\n```\n")
 	require.True(t, found)
 
-	s, o, user := granted(t)
+	s, o, _ := granted(t)
 	key := ledgertest.Key(t)
 	say := func(what string) {
 		require.NoError(t, s.TakeSnapshot(t.Context(), ledger.Snapshot{Server: "s", Fingerprint: ledger.BodyDigest([]byte(what)), Digest: ledger.BodyDigest(nil)}))
@@ -32,10 +32,15 @@ func TestTheOwnerRepairsTheLog(t *testing.T) {
 	say("second")
 	ledgertest.Drain(t, s, key)
 	say("third")
-	engine := user(postgres.DefaultRoles.Engine)
-	require.NoError(t, engine("INSERT INTO log_index SELECT 2, max(serial) FROM entries"))
-	require.NoError(t, engine("INSERT INTO log_tiles SELECT 0, 0, 3, data || decode(repeat('00', 32), 'hex') FROM log_tiles WHERE width = 2"))
-	require.NoError(t, engine(`INSERT INTO log_batches (n, size, grown, checkpoint) SELECT max(n) + 1, 2, 3, convert_to(E'x\n3\n', 'UTF8') FROM log_batches`))
+	engine := connect(t, o)
+	_, err = engine.Exec(t.Context(), "SET ROLE "+postgres.DefaultRoles.Engine)
+	require.NoError(t, err)
+	_, err = engine.Exec(t.Context(), `BEGIN;
+		INSERT INTO log_index SELECT 2, max(serial) FROM entries;
+		INSERT INTO log_tiles SELECT 0, 0, 3, data || decode(repeat('00', 32), 'hex') FROM log_tiles WHERE width = 2;
+		INSERT INTO log_batches (n, size, grown, checkpoint) SELECT max(n) + 1, 2, 3, convert_to(E'x\n3\n', 'UTF8') FROM log_batches;
+		COMMIT`, pgx.QueryExecModeSimpleProtocol)
+	require.NoError(t, err)
 	q := ledger.Sequencer{Store: s, Key: key}
 	_, err = q.Integrate(t.Context())
 	require.Error(t, err)

@@ -96,6 +96,7 @@ var grants = map[string]rights{
 	keysTable:           {engine: "SELECT, INSERT", guardian: "SELECT, INSERT", effects: "SELECT"},
 	"aside":             {},
 	"pruned_early":      {},
+	"placings":          {},
 	"log_batches":       {engine: "INSERT"},
 	"log_index":         {engine: "INSERT"},
 	"log_tiles":         {engine: "INSERT, DELETE"}, // a trigger keeps what no wider tile has
@@ -252,26 +253,36 @@ func policies(r Roles) (out []string) {
 	states := func(name, role string, of []domain) string {
 		return name + " FOR INSERT TO " + role + " WITH CHECK ((" + within(of) + ") AND entry_follows(serial, hash, chain, n, key, kind, bytes)" + held + ")"
 	}
-	// The guardian alone says that a call was abandoned.
-	calls := strings.TrimSuffix(states("effects", r.Effects, domains.effects), ")") + " AND key NOT LIKE '" + string(ledger.InvocationUnknown) + "/%/abandoned')"
-	on("entries", states("engine", r.Engine, domains.engine), states("guardian", r.Guardian, domains.guardian), calls,
+	// Of a call that nobody else can end the guardian says that nobody knows, and nothing else.
+	but := func(policy, condition string) string {
+		return strings.TrimSuffix(policy, ")") + " AND " + condition + ")"
+	}
+	forsaken := "key LIKE '" + string(ledger.InvocationUnknown) + "/%/abandoned'"
+	on("entries", states("engine", r.Engine, domains.engine),
+		but(states("guardian", r.Guardian, domains.guardian), "(kind <> '"+string(ledger.InvocationUnknown)+"' OR "+forsaken+")"),
+		but(states("effects", r.Effects, domains.effects), "NOT "+forsaken),
 		states("applier", r.Applier, domains.applier), states("publisher", r.Publisher, domains.publisher))
 	// Entries without a place wait for one, and nothing else.
 	on("pending", "place FOR DELETE TO "+r.Engine+" USING (true)",
-		"add FOR INSERT WITH CHECK (entry_waits(serial))")
+		"recover FOR INSERT TO "+r.Engine+" WITH CHECK (entry_waits(serial, false))",
+		"add FOR INSERT TO "+strings.Join([]string{r.Guardian, r.Effects, r.Applier, r.Publisher}, ", ")+" WITH CHECK (entry_waits(serial, true))")
 	// A packet stands behind the bodies of entries that name it: others would keep it for longer.
 	on("evidence_refs", "stand FOR INSERT TO "+r.Guardian+` WITH CHECK (EXISTS (SELECT FROM entries e
 		WHERE substr(e.bytes, octet_length(e.bytes) - 72, 71) = convert_to(body, 'UTF8') AND octet_length(e.bytes) > 73
 		AND e.kind = '`+string(ledger.DecisionMade)+`' AND position(convert_to('{"name":"`+ledger.EvidenceRef+`","digest":"' || packet || '"}', 'UTF8') IN e.bytes) > 0))`)
 	// A key that was erased does not come back.
-	on(keysTable, "make FOR INSERT WITH CHECK (NOT EXISTS (SELECT FROM runs r WHERE r.subject_key = subject_keys.id))")
+	on(keysTable, "make FOR INSERT WITH CHECK (current_setting('transaction_isolation') = 'read committed' AND NOT EXISTS (SELECT FROM runs r WHERE r.subject_key = subject_keys.id))")
 	// Effects ends tasks, and makes none of them another.
 	on("tasks", "draft FOR INSERT TO "+r.Guardian+" WITH CHECK (true)", "sign FOR UPDATE TO "+r.Guardian+" USING (true)",
 		"execute FOR UPDATE TO "+r.Effects+" USING (state = 'signed') WITH CHECK (state = 'executed')")
 	// The guardian permits calls, and says of those that nobody else can end that nobody knows;
 	// what they were, and what they have answered, effects says. Pruning takes that.
-	on("invocations", "permit FOR INSERT TO "+r.Guardian+" WITH CHECK (state = 'permitted' AND unused AND attempt = 0 AND output IS NULL AND output_digest = '')",
-		"again FOR UPDATE TO "+r.Guardian+" USING (state <> 'settled') WITH CHECK (state IN ('permitted', 'calling', 'unknown') AND output IS NULL AND output_digest = '')",
+	// They stand in a run that is about the same person, or about none.
+	const own = ` AND output IS NULL AND output_digest = '' AND starts_with(task_id, id || '/') AND (hold_id = '' OR starts_with(hold_id, id || '/'))
+		AND EXISTS (SELECT FROM runs r WHERE 'run/' || r.workflow || '/' || r.root = invocations.chain AND r.origin = invocations.origin
+			AND r.subject_key IS NOT DISTINCT FROM invocations.subject_key))`
+	on("invocations", "permit FOR INSERT TO "+r.Guardian+" WITH CHECK (state = 'permitted' AND unused AND attempt = 0"+own,
+		"again FOR UPDATE TO "+r.Guardian+" USING (state <> 'settled') WITH CHECK (state IN ('permitted', 'calling', 'unknown')"+own,
 		"call FOR UPDATE TO "+r.Effects+" USING (true)",
 		"prune FOR UPDATE TO "+r.Engine+" USING (true) WITH CHECK (output IS NULL)")
 	return out

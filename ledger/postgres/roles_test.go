@@ -98,7 +98,7 @@ func TestTablesOfTheLogAreAppendOnly(t *testing.T) {
 
 // newInvocation inserts an invocation by hand.
 const newInvocation = `INSERT INTO invocations (id, chain, origin, action_digest, decision_id, task_id, hold_id, repeatable, permit, permit_until, unused, token, state, attempt, output_digest)
-	VALUES ('x', 'c', 'o', 'a', 'x/1', 'x/1', '', false, '{}', 0, true, '', 'permitted', 0, '')`
+	SELECT 'x', 'run/' || workflow || '/' || root, origin, 'a', 'x/1', 'x/1', '', false, '{}', 0, true, '', 'permitted', 0, '' FROM runs WHERE subject_key IS NULL LIMIT 1`
 
 func TestRoles(t *testing.T) {
 	o, owner := database(t)
@@ -202,7 +202,7 @@ func TestRoles(t *testing.T) {
 		require.NoError(t, step.do(by), step.name)
 	}
 	// What nobody else can end, the guardian does.
-	_, err = guardian.Settle(ctx, "j", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown, Abandoned: true}})
+	_, err = guardian.Settle(ctx, "j", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown}, Orphaned: true})
 	require.NoError(t, err)
 	for name, s := range map[string]ledger.Store{"engine": engine, "guardian": guardian, "effects": effects, "reader": reader} {
 		if name != "engine" {

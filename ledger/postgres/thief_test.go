@@ -1,11 +1,13 @@
 package postgres_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/ledger"
@@ -126,7 +128,8 @@ func TestThiefMakesUpStates(t *testing.T) {
 	effects := user(postgres.DefaultRoles.Effects)
 	require.ErrorContains(t, effects("UPDATE invocations SET state = 'calling', attempt = 1"), "invocations_check", "a call has an end")
 	require.ErrorContains(t, effects("UPDATE invocations SET state = 'calling', attempt = 1, call_not_after = 9000000000000"), "the invocation i of the ledger is permitted", "it ends within a day")
-	require.NoError(t, effects("UPDATE invocations SET state = 'calling', attempt = 1, call_not_after = 0"))
+	_, err = s.Claim(t.Context(), "i", "i/1", "t", time.Hour)
+	require.NoError(t, err)
 	require.Error(t, effects("UPDATE invocations SET state = 'x', output = 'y'"))
 	require.Error(t, effects("UPDATE invocations SET call_not_after = NULL"))
 }
@@ -163,7 +166,109 @@ func TestThiefHidesAbandonedCalls(t *testing.T) {
 	_, err = conn.Exec(ctx, insertEntry, e.Chain, e.N, e.Key, string(e.Kind), raw)
 	require.ErrorContains(t, err, "row-level security")
 	_, err = guardian.Settle(ctx, "j", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown, Abandoned: true}})
+	require.ErrorIs(t, err, ledger.ErrDenied, "that is for effects to say")
+	_, err = guardian.Settle(ctx, "j", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown}, Orphaned: true})
 	require.NoError(t, err)
+}
+
+// Effects says of a call whose worker was lost that its time is over.
+func TestEffectsRecalls(t *testing.T) {
+	s, o, _ := granted(t)
+	ctx := t.Context()
+	r := runAbout("w", "")
+	require.NoError(t, s.OpenRun(ctx, r))
+	_, err := as(t, o, postgres.DefaultRoles.Guardian).Authorize(ctx, r, ledgertest.Ask("i", "i"), ledgertest.Rule(ledger.Approve))
+	require.NoError(t, err)
+	effects := as(t, o, postgres.DefaultRoles.Effects)
+	_, err = effects.Claim(ctx, "i", "i/1", "t", -time.Hour)
+	require.NoError(t, err)
+	i, err := effects.Settle(ctx, "i", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown, Abandoned: true}})
+	require.NoError(t, err)
+	require.Equal(t, ledger.Unknown, i.State)
+}
+
+// Rows that say what no entry does would have others write what does not verify.
+func TestThiefMovesWithoutEntries(t *testing.T) {
+	s, o, user := granted(t)
+	ctx := t.Context()
+	cents, err := ledger.Minor(100, "USD")
+	require.NoError(t, err)
+	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "agent-42", Currency: "USD", Every: ledger.Forever, Limit: cents}))
+	r, other := runAbout("w", "erika"), runAbout("x", "")
+	require.NoError(t, s.OpenRun(ctx, r))
+	require.NoError(t, s.OpenRun(ctx, other))
+	_, err = s.Authorize(ctx, other, ledgertest.Ask("k", "k"), ledgertest.Rule(ledger.Approve))
+	require.NoError(t, err)
+	a := ledgertest.Ask("i", "i")
+	a.Cost = &cents
+	_, err = as(t, o, postgres.DefaultRoles.Guardian).Authorize(ctx, r, a, ledgertest.Rule(ledger.Approve))
+	require.NoError(t, err)
+	effects, guardian := user(postgres.DefaultRoles.Effects), user(postgres.DefaultRoles.Guardian)
+	for _, q := range []string{
+		"SELECT move_hold(id, 'voided', false, NULL) FROM holds", "SELECT move_hold(id, 'voided', true, NULL) FROM holds",
+		"UPDATE invocations SET state = 'calling', attempt = attempt + 1, unused = false, call_not_after = 0 WHERE id = 'i'",
+	} {
+		require.ErrorContains(t, effects(q), "no entry of the ledger says", q)
+	}
+	for _, q := range []string{
+		"UPDATE invocations SET chain = 'run/x/r' WHERE id = 'i'", "UPDATE invocations SET chain = 'run/x/r', decision_id = 'i/2' WHERE id = 'i'",
+		"UPDATE invocations SET task_id = 'k/1' WHERE id = 'i'", "UPDATE invocations SET hold_id = '' WHERE id = 'i'",
+		"UPDATE invocations SET hold_id = 'k/1', decision_id = 'i/2' WHERE id = 'i'",
+		"INSERT INTO invocations (id, chain, origin, action_digest, decision_id, task_id, hold_id, repeatable, permit, permit_until, unused, token, state, attempt, output_digest) SELECT 'z', chain, origin, action_digest, 'z/1', 'z/1', '', repeatable, permit, permit_until, true, '', 'permitted', 0, '' FROM invocations WHERE id = 'i'",
+	} {
+		require.Error(t, guardian(q), q)
+	}
+	_, err = as(t, o, postgres.DefaultRoles.Effects).Claim(ctx, "i", "i/1", "t", time.Hour)
+	require.NoError(t, err)
+	require.ErrorContains(t, effects("UPDATE invocations SET state = 'released' WHERE id = 'i'"), "no entry of the ledger says")
+	key := ledgertest.Key(t)
+	ledgertest.Drain(t, s, key)
+	ok, problems, _ := audited(s)(t, key)
+	require.True(t, ok, "%v", problems)
+}
+
+// Places without a checkpoint would hide entries.
+func TestThiefPlacesEntries(t *testing.T) {
+	s, _, user := granted(t)
+	require.NoError(t, s.OpenRun(t.Context(), runAbout("w", "")))
+	require.ErrorContains(t, user(postgres.DefaultRoles.Engine)(`WITH d AS (DELETE FROM pending RETURNING serial)
+		INSERT INTO log_index (place, serial) SELECT row_number() OVER (ORDER BY serial) - 1, serial FROM d`), "with their checkpoint")
+	ledgertest.Drain(t, s, ledgertest.Key(t))
+}
+
+// An old snapshot shows neither holds nor erasures, and nobody prunes past a hold.
+func TestThiefWithAnOldSnapshot(t *testing.T) {
+	s, o, user := granted(t)
+	ctx := t.Context()
+	require.NoError(t, s.OpenRun(ctx, runAbout("w", "")))
+	begin := func(role string) pgx.Tx {
+		conn, err := connect(t, o).BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Rollback(context.WithoutCancel(ctx)) })
+		_, err = conn.Exec(ctx, "SET LOCAL ROLE "+role)
+		require.NoError(t, err)
+		return conn
+	}
+	_, err := begin(postgres.DefaultRoles.Engine).Exec(ctx, "SELECT prune_bodies('operational', 4102444800000)")
+	require.ErrorContains(t, err, "as they are now")
+	_, err = begin(postgres.DefaultRoles.Guardian).Exec(ctx, "INSERT INTO subject_keys (id, lookup, generation, wrapped) VALUES (repeat('0', 32), repeat('0', 64), '00000001-0000000000000000', 'x')")
+	require.ErrorContains(t, err, "row-level security")
+	_, err = begin(postgres.DefaultRoles.Engine).Exec(ctx, "INSERT INTO pending SELECT max(serial) FROM entries")
+	require.ErrorContains(t, err, "row-level security")
+	require.ErrorContains(t, user(postgres.DefaultRoles.Publisher)("INSERT INTO pending SELECT max(serial) FROM entries"), "row-level security", "it is the entry of another")
+
+	conn, err := connect(t, o).Begin(ctx)
+	require.NoError(t, err)
+	_, err = conn.Exec(ctx, "SELECT prune_bodies('operational', 4102444800000)")
+	require.NoError(t, err)
+	held := make(chan error)
+	go func() { held <- s.PlaceLegalHold(ctx, "run/w/r", "case") }()
+	require.Eventually(t, func() bool {
+		var waits int
+		return connect(t, o).QueryRow(ctx, "SELECT count(*) FROM pg_locks WHERE NOT granted").Scan(&waits) == nil && waits > 0
+	}, 30*time.Second, 10*time.Millisecond)
+	require.NoError(t, conn.Rollback(ctx))
+	require.NoError(t, <-held)
 }
 
 // A hold runs only while what it pays for is called: else it would never expire.

@@ -98,6 +98,7 @@ func (s *Store) Settle(ctx context.Context, id string, e ledger.Effect) (ledger.
 		if len(e.Output) > ledger.MaxRunValue {
 			return r.Invocation, fmt.Errorf("%w: the output has %d bytes, more than %d", ledger.ErrInvalid, len(e.Output), ledger.MaxRunValue)
 		}
+		e.Abandoned = e.Abandoned || e.Orphaned
 		sealed, err := t.sealing(ctx, r.chain)
 		if err != nil {
 			return r.Invocation, err
@@ -143,7 +144,7 @@ func (s *Store) Settle(ctx context.Context, id string, e ledger.Effect) (ledger.
 		switch {
 		case r.State == ledger.Unknown:
 			suffix = "/resolved"
-		case e.Abandoned:
+		case e.Orphaned:
 			suffix = "/abandoned" // which who calls cannot have taken
 		}
 		d := ofInvocation(r, ends[i.State], suffix, i.Attempt)

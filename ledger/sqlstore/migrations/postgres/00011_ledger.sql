@@ -51,6 +51,10 @@ CREATE TABLE log_index (
 	place  BIGINT PRIMARY KEY,
 	serial BIGINT NOT NULL UNIQUE REFERENCES entries
 );
+-- The places of a transaction that is not committed: its checkpoint comes with it.
+CREATE TABLE placings (
+	high BIGINT NOT NULL
+);
 CREATE TABLE log_tiles (
 	level INT NOT NULL,
 	n     BIGINT NOT NULL,
@@ -394,7 +398,9 @@ BEGIN
 	IF NEW.n <> (SELECT coalesce(max(b.n), 0) + 1 FROM log_batches b)
 			OR NEW.size <> 0 AND NOT EXISTS (SELECT FROM log_batches b WHERE b.grown = NEW.size)
 			OR NEW.grown > (SELECT coalesce(max(i.place), -1) + 1 FROM log_index i)
-			OR split_part(convert_from(NEW.checkpoint, 'UTF8'), chr(10), 2) <> NEW.grown::text THEN
+			OR split_part(convert_from(NEW.checkpoint, 'UTF8'), chr(10), 2) <> NEW.grown::text
+			-- Readers look at all of one size.
+			OR (SELECT count(*) FROM log_batches b WHERE b.grown = NEW.grown) >= 100 THEN
 		RAISE EXCEPTION 'table log_batches of the ledger has no such next row' USING ERRCODE = 'integrity_constraint_violation';
 	END IF;
 	NEW.at := floor(extract(epoch FROM clock_timestamp()) * 1000);
@@ -411,15 +417,28 @@ BEGIN
 	RETURN NEW;
 END $$;
 -- +goose StatementEnd
--- Places have no gaps.
+-- Places have no gaps, and are those of a checkpoint.
 -- +goose StatementBegin
-CREATE FUNCTION fit_places() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION fit_places() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE low BIGINT; high BIGINT; many BIGINT;
 BEGIN
 	SELECT min(f.place), max(f.place), count(*) INTO low, high, many FROM fresh f;
 	IF many > 0 AND (high - low + 1 <> many OR low <> 0 AND NOT EXISTS (SELECT FROM log_index i WHERE i.place = low - 1)) THEN
 		RAISE EXCEPTION 'table log_index of the ledger takes only the next places' USING ERRCODE = 'unique_violation';
 	END IF;
+	IF many > 0 THEN
+		INSERT INTO placings (high) VALUES (high);
+	END IF;
+	RETURN NULL;
+END $$;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE FUNCTION places_counted() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM log_batches b WHERE b.grown > NEW.high) THEN
+		RAISE EXCEPTION 'table log_index of the ledger takes places with their checkpoint' USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	DELETE FROM placings p WHERE p.high = NEW.high;
 	RETURN NULL;
 END $$;
 -- +goose StatementEnd
@@ -471,6 +490,7 @@ BEGIN
 	CREATE TRIGGER fits BEFORE INSERT ON log_batches FOR EACH ROW EXECUTE FUNCTION fit_checkpoint();
 	CREATE TRIGGER fits BEFORE INSERT ON log_cosignatures FOR EACH ROW EXECUTE FUNCTION fit_cosignature();
 	CREATE TRIGGER fits AFTER INSERT ON log_index REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION fit_places();
+	CREATE CONSTRAINT TRIGGER counted AFTER INSERT ON placings DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION places_counted();
 	CREATE TRIGGER fits BEFORE INSERT ON log_tiles FOR EACH ROW EXECUTE FUNCTION fit_tile();
 	CREATE TRIGGER append_only BEFORE UPDATE ON log_tiles FOR EACH ROW EXECUTE FUNCTION refuse_change();
 	CREATE TRIGGER kept BEFORE DELETE ON log_tiles FOR EACH ROW EXECUTE FUNCTION keep_tile();
@@ -488,6 +508,11 @@ END $$;
 CREATE FUNCTION prune_bodies(what TEXT, earlier BIGINT) RETURNS BIGINT LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE gone BIGINT;
 BEGIN
+	-- No legal hold is placed meanwhile, and those that are there are seen.
+	PERFORM pg_advisory_xact_lock(hashtextextended('ledger', 7));
+	IF current_setting('transaction_isolation') <> 'read committed' THEN
+		RAISE EXCEPTION 'bodies of the ledger are pruned as they are now' USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
 	WITH g AS (
 		DELETE FROM bodies b WHERE b.class = what AND b.at < earlier AND b.chain NOT IN (SELECT h.chain FROM legal_holds h) RETURNING b.digest, b.chain, b.class, b.at
 	), early AS (
@@ -511,6 +536,14 @@ BEGIN
 		CROSS JOIN LATERAL json_to_record(convert_from(b.bytes, 'UTF8')::json -> 'data') AS d (class TEXT, before TIMESTAMPTZ, count BIGINT)
 		WHERE e.chain = 'ledger' AND e.kind = 'body.pruned' AND NOT EXISTS (SELECT FROM prunings p WHERE p.entry = e.serial)
 			AND d.class = NEW.class AND floor(extract(epoch FROM d.before) * 1000) = NEW.before AND d.count = NEW.count
+			-- The sequencer sets aside what is written in another way.
+			AND convert_from(e.bytes, 'UTF8') ~ ('^{"format":"chimera\.ai/ledger/entry/v1","origin":"[^"\\]*","chain":"ledger","n":' || e.n
+				|| ',"prev":"[0-9a-f]*","key":"body\.pruned/' || e.n || '","kind":"body\.pruned","at":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z","class":"permanent","body":"' || b.digest || '"}$')
+			AND NOT EXISTS (SELECT FROM log_index i JOIN entries f ON f.serial = i.serial WHERE i.place = 0
+				AND convert_from(f.bytes, 'UTF8')::json ->> 'origin' <> convert_from(e.bytes, 'UTF8')::json ->> 'origin')
+			AND convert_from(b.bytes, 'UTF8') ~ ('^{"data":{"before":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z","class":"' || NEW.class || '","count":' || NEW.count
+				|| ',"reason":"([^"\\\u0001-\u001f\u2028\u2029]|\\["\\nrt])*"},"salt":"[0-9a-f]{32}"}$')
+			AND (b.chain, b.class) = (e.chain, 'permanent')
 		ORDER BY e.n DESC LIMIT 1;
 	IF of IS NULL THEN
 		RAISE EXCEPTION 'what is pruned of the ledger is stated' USING ERRCODE = 'integrity_constraint_violation';
@@ -590,6 +623,10 @@ REVOKE EXECUTE ON FUNCTION drop_packets FROM PUBLIC;
 CREATE FUNCTION entry_follows(its_serial BIGINT, its_hash BYTEA, its_chain TEXT, its_n BIGINT, its_key TEXT, its_kind TEXT, its_bytes BYTEA) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
 DECLARE said RECORD; last BYTEA;
 BEGIN
+	-- An old snapshot would not show what was erased or placed since.
+	IF current_setting('transaction_isolation') <> 'read committed' THEN
+		RETURN false;
+	END IF;
 	SELECT * INTO said FROM json_to_record(convert_from(its_bytes, 'UTF8')::json) AS e (chain TEXT, n BIGINT, key TEXT, kind TEXT, prev TEXT, at TIMESTAMPTZ);
 	IF (said.chain, said.n, said.key, said.kind) IS DISTINCT FROM (its_chain, its_n, its_key, its_kind)
 			OR its_hash <> sha256('\x00'::bytea || its_bytes)
@@ -614,12 +651,15 @@ END $$;
 -- +goose StatementEnd
 REVOKE EXECUTE ON FUNCTION entry_follows FROM PUBLIC;
 
--- Whether a number is that of an entry without a place, one of the same statement included. Each
--- role has a policy that asks for it: other numbers would be looked at with each batch.
+-- Whether a number is that of an entry without a place, one of the same statement included, and
+-- with own of the same transaction: who adds another holds up the sequencer, which may add it too.
+-- Each role has a policy that asks for it: other numbers would be looked at with each batch.
 -- +goose StatementBegin
-CREATE FUNCTION entry_waits(its_serial BIGINT) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
+CREATE FUNCTION entry_waits(its_serial BIGINT, own BOOLEAN) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
 BEGIN
-	RETURN EXISTS (SELECT FROM entries e WHERE e.serial = its_serial) AND NOT EXISTS (SELECT FROM log_index i WHERE i.serial = its_serial);
+	RETURN current_setting('transaction_isolation') = 'read committed'
+		AND EXISTS (SELECT FROM entries e WHERE e.serial = its_serial AND (NOT own OR e.xmin = pg_current_xact_id()::xid))
+		AND NOT EXISTS (SELECT FROM log_index i WHERE i.serial = its_serial);
 END $$;
 -- +goose StatementEnd
 REVOKE EXECUTE ON FUNCTION entry_waits FROM PUBLIC;
@@ -669,6 +709,8 @@ BEGIN
 		-- Another permit of what may have happened.
 		AND NOT (perhaps AND (NEW.decision_id <> OLD.decision_id OR NEW.unused AND NOT OLD.unused OR NEW.attempt <> OLD.attempt) AND NOT (OLD.repeatable AND NEW.repeatable))
 		AND NOT (perhaps AND NEW.repeatable AND NOT OLD.repeatable)
+		-- A permit is for one run, task and hold.
+		AND NOT (NEW.decision_id = OLD.decision_id AND (NEW.chain, NEW.origin, NEW.task_id, NEW.hold_id) <> (OLD.chain, OLD.origin, OLD.task_id, OLD.hold_id))
 		-- A call takes a day at most, so that one which nobody ends is found abandoned.
 		AND NOT (NEW.call_not_after IS DISTINCT FROM OLD.call_not_after AND NEW.call_not_after > floor(extract(epoch FROM clock_timestamp() + interval '25 hours') * 1000))
 		-- Whoever did not make the call waits until it is over.
@@ -707,13 +749,46 @@ END $$;
 -- +goose StatementEnd
 REVOKE EXECUTE ON FUNCTION move_hold FROM PUBLIC;
 
+-- What holds and calls become is stated in the same transaction, after it.
+-- +goose StatementBegin
+CREATE FUNCTION hold_stated() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE what TEXT := CASE WHEN TG_OP = 'INSERT' THEN 'opened' WHEN NEW.status = 'pending' THEN 'running' ELSE NEW.status END;
+BEGIN
+	IF NOT EXISTS (SELECT FROM entries e WHERE e.chain = 'budget/' || NEW.currency AND e.key = 'hold.' || what || '/' || NEW.id) THEN
+		RAISE EXCEPTION 'no entry of the ledger says that the hold % is %', NEW.id, what USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	RETURN NULL;
+END $$;
+-- +goose StatementEnd
+CREATE CONSTRAINT TRIGGER opened AFTER INSERT ON holds DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION hold_stated();
+CREATE CONSTRAINT TRIGGER stated AFTER UPDATE ON holds DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+	WHEN ((OLD.status, OLD.running) IS DISTINCT FROM (NEW.status, NEW.running)) EXECUTE FUNCTION hold_stated();
+-- +goose StatementBegin
+CREATE FUNCTION call_stated() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE said TEXT := 'invocation.' || NEW.state || '/' || CASE WHEN NEW.state = 'permitted' THEN NEW.decision_id ELSE NEW.id || '/' || NEW.attempt END;
+BEGIN
+	IF NOT EXISTS (SELECT FROM entries e WHERE e.chain = NEW.chain AND e.key = ANY (CASE
+			WHEN NEW.state IN ('permitted', 'calling') THEN ARRAY[said]
+			WHEN TG_ARGV[0] = 'resolved' THEN ARRAY[said || '/resolved']
+			ELSE ARRAY[said, said || '/abandoned'] END)) THEN
+		RAISE EXCEPTION 'no entry of the ledger says that the invocation % is %', NEW.id, NEW.state USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	RETURN NULL;
+END $$;
+-- +goose StatementEnd
+CREATE CONSTRAINT TRIGGER permitted AFTER INSERT ON invocations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION call_stated();
+CREATE CONSTRAINT TRIGGER stated AFTER UPDATE ON invocations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+	WHEN (OLD.state <> 'unknown' AND (OLD.state, OLD.attempt, OLD.decision_id) IS DISTINCT FROM (NEW.state, NEW.attempt, NEW.decision_id)) EXECUTE FUNCTION call_stated();
+CREATE CONSTRAINT TRIGGER resolved AFTER UPDATE ON invocations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+	WHEN (OLD.state = 'unknown' AND (OLD.state, OLD.attempt, OLD.decision_id) IS DISTINCT FROM (NEW.state, NEW.attempt, NEW.decision_id)) EXECUTE FUNCTION call_stated('resolved');
+
 -- Temporary tables are found first unless they are named last: a role that may
 -- make one could show these functions legal holds, or tiles, of its own.
 -- +goose StatementBegin
 DO $$
 DECLARE f TEXT;
 BEGIN
-	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_tile()', 'keep_entry()', 'fit_checkpoint()', 'fit_cosignature()', 'entry_waits(BIGINT)', 'fit_places()', 'fit_tile()', 'refuse_change()', 'keep_end()', 'keep_call()', 'entry_bodied(BYTEA)', 'set_aside(BIGINT[], TEXT[])',
+	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_tile()', 'keep_entry()', 'fit_checkpoint()', 'fit_cosignature()', 'entry_waits(BIGINT, BOOLEAN)', 'places_counted()', 'hold_stated()', 'call_stated()', 'fit_places()', 'fit_tile()', 'refuse_change()', 'keep_end()', 'keep_call()', 'entry_bodied(BYTEA)', 'set_aside(BIGINT[], TEXT[])',
 			'prune_bodies(TEXT, BIGINT)', 'drop_packets()', 'pruning_stated()', 'stated_pruning()',
 			'entry_follows(BIGINT, BYTEA, TEXT, BIGINT, TEXT, TEXT, BYTEA)', 'move_hold(TEXT, TEXT, BOOLEAN, BIGINT)', 'run_opened()'] LOOP
 		EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', f, current_schema());
