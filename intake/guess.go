@@ -110,11 +110,12 @@ func byName(name []string) (effect plan.EffectClass) {
 	return effect
 }
 
-// byText returns the effect that a description admits, or "".
+// byText returns the effect that a description admits, or "". To resolve is no effect in one: names
+// and addresses are resolved more often than what is settled.
 func byText(text []string) (effect plan.EffectClass) {
 	for i, word := range text {
 		v, ok := formOf(word)
-		if !ok || v.noun && i > 0 || anyOf(negations, text[max(0, i-3):i]) {
+		if !ok || v.noun && i > 0 || strings.HasPrefix(word, "resolv") || anyOf(negations, text[max(0, i-3):i]) {
 			continue
 		}
 		effect = worse(effect, v.effect)

@@ -107,6 +107,8 @@ func TestGuess(t *testing.T) {
 		{"delete_file", `"description":"Only reads."`, "irreversible"},
 		{"frobnicate", `"description":"Reads a file."`, "irreversible"},
 		{"get_news", `"description":"Searches the web."`, "open"},
+		{"brave_web_search", `"description":"Performs a web search."`, "open"},
+		{"resolve_library_id", `"description":"Resolves the name of a library."`, "pure"},
 		{"query", `"description":"A query in SQL."`, "irreversible"},
 		{"query", prefix + `{"sql":{}}}`, "irreversible"},
 		{"get_page", prefix + `{"url":{}}}`, "open"},

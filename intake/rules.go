@@ -19,8 +19,8 @@ type rule struct {
 var rules = []rule{
 	{Instruction, "it tells a model to forget its instructions", []string{"ignor", "disregard", "forget", "overrid", "bypass"},
 		regexp.MustCompile(`\b(ignor|disregard|forget|overrid|bypass)(e|es|ing)? ([a-z]+ ){0,4}(instruction|prompt|rule|message|direction|guideline|context|polic|training)`)},
-	{Instruction, "it tells a model to keep something from people", []string{"user", "human", "operator", "person", "people", "anyone", "anybody", "owner"},
-		regexp.MustCompile(`\b(do not|don't|dont|never|without|must not|should not|avoid) (ever )?(tell|mention|inform|reveal|disclos|notify|alert|show|ask|say|warn|let|confirm)[a-z]* ([a-z',]+ ){0,6}(user|human|operator|person|people|anyone|anybody|owner)`)},
+	{Instruction, "it tells a model to keep something from people", []string{"user", "human", "operator", "person", "people", "anyone", "anybody", "owner", "that", "this", " it", "any"},
+		regexp.MustCompile(`\b(do not|don't|dont|never|without|must not|should not|avoid) (ever )?(tell|mention|inform|reveal|disclos|notify|alert|show|ask|say|warn|let|confirm)[a-z]* ([a-z',]+ ){0,6}(user|human|operator|person|people|anyone|anybody|owner)|\b(do not|don't|dont|never) (ever )?(mention|reveal|disclose) (that|this|it|any)\b`)},
 	{Instruction, "it tells a model to keep something from people", []string{"secretly", "silently", "without the user", "behind the user"},
 		regexp.MustCompile(`\b(secretly|silently) (send|read|call|pass|include|forward|copy|add|append|run|execute|upload)|\b(without|behind) the user'?s? (knowledge|knowing|consent|noticing|being|back|seeing)`)},
 	{Instruction, "it tells a model what to do before or after it uses a tool", []string{"before", "after", "prior to"},

@@ -29,7 +29,7 @@ var verbs = tabled(map[verb]string{
 	{effect: plan.Irreversible}: `accept activate apply approve assign authorize ban broadcast buy cancel checkout cleanup
 		confirm connect deactivate decline delete deny deploy destroy detach disconnect dismiss dispatch drop eject emit enqueue
 		erase eval evaluate exec execute flush forget inject install invoke kick kill login logout migrate mutate notify nuke
-		overwrite pay perform prune publish purge reboot refund reject remove restart restore resume revert revoke
+		overwrite pay prune publish purge reboot refund reject remove restart restore resume revert revoke
 		rollback rotate scrub sell send shutdown shuffle spawn submit subscribe suspend terminate tweet unapprove uninstall
 		unsubscribe upload wipe withdraw`,
 	{effect: plan.Irreversible, noun: true}: `alert allow archive backup block book boot build call cast charge clean clear clone close
