@@ -8,6 +8,7 @@
 //
 //	tool   = SHA-256("mcp-tool/1\0" + JCS(definition without icons))
 //	part   = SHA-256("mcp-tool/1/" + part + "\0" + JCS(its fields))
+//	tools  = SHA-256("mcp-server-tools/1\0" + JCS([{name, fingerprint}, …] by name))
 //
 // A fingerprint vouches for what is declared. What a tool does, nothing here can tell.
 package fingerprint

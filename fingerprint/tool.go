@@ -105,8 +105,8 @@ func read(definition json.RawMessage) (map[string]any, error) {
 	return fields, exact(fields, "")
 }
 
-// canonical writes a value as JCS does.
-func canonical(v any) (json.RawMessage, error) {
+// Canonical returns a value as RFC 8785 (JCS) writes it. Its numbers have to be ones of a double.
+func Canonical(v any) (json.RawMessage, error) {
 	raw, err := plan.Canonical(v)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func canonical(v any) (json.RawMessage, error) {
 
 // digest is that of a value, as what it is.
 func digest(what string, v any) (string, error) {
-	raw, err := canonical(v)
+	raw, err := Canonical(v)
 	if err != nil {
 		return "", err
 	}
