@@ -166,6 +166,8 @@ var Rules = []Rule{
 		Never: []string{"workflows", "activities", "guardian", "ledger", "compiler", "host", "Temporal", "mcp-go"}},
 	{Path: "mcp", Zone: Effects, Owns: "calls of MCP tools over stdio",
 		Never: []string{"workflows", "activities", "guardian", "ledger", "compiler", "host", "Temporal"}},
+	{Path: "conform", Zone: Effects, Owns: "the conformance suite for MCP servers",
+		Never: []string{"workflows", "activities", "guardian", "ledger", "compiler", "skills", "host", "config", "Temporal"}},
 	{Path: "blob", Zone: Effects, Owns: "the content-addressed store of plans and large values",
 		Never: []string{"any package of ours", "Temporal"}},
 	{Path: "payload", Zone: Effects, Owns: "values of a history: sealed, compressed, large ones by reference into the blob store",
