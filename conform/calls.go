@@ -25,18 +25,18 @@ type call struct {
 	succeeded bool
 }
 
-// missing is the name of no tool.
-const missing = "chimera_conform_no_such_tool"
+// noTool is a name that no tool should have.
+const noTool = "chimera_conform_no_such_tool"
 
 func (s *suite) unknownTool(ctx context.Context) []Result {
-	if s.tool(missing) != nil {
-		return skip("the server has a tool %s", missing)
+	if s.tool(noTool) != nil {
+		return skip("the server has a tool %s", noTool)
 	}
-	_, err := s.do(ctx, missing, json.RawMessage(`{}`))
+	_, err := s.do(ctx, noTool, json.RawMessage(`{}`))
 	const change = "answer with the JSON-RPC error -32602"
 	switch {
 	case err == nil:
-		return []Result{fail("", "a call of the tool %s, which is not there, succeeded: %s", missing, change)}
+		return []Result{fail("", "a call of the tool %s, which is not there, succeeded: %s", noTool, change)}
 	case failure(err) == contract.Contract:
 		return nil
 	case failure(err) == contract.ToolError:

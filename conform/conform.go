@@ -45,7 +45,8 @@ const (
 // gravity orders verdicts: the verdict of a case is the gravest of its results.
 func (v Verdict) gravity() int { return slices.Index([]Verdict{Passed, Skipped, Warned, Failed}, v) }
 
-// Client is what the suite needs of a connection to servers; [*mcp.Pool] is one.
+// Client is what the suite needs of a connection to servers; [*mcp.Pool] is one. It may be closed
+// more than once.
 type Client interface {
 	Tools(ctx context.Context, server string) ([]mcp.Tool, error)
 	Call(ctx context.Context, server, tool string, args json.RawMessage) (mcp.Result, error)
@@ -56,7 +57,8 @@ type Client interface {
 type Target struct {
 	// Name is what clients call the server.
 	Name string
-	// Open returns a client that has not yet started the server. The suite closes it.
+	// Open returns a client that has not yet started the server. The suite closes it, and has one
+	// open at a time.
 	Open func() Client
 	// Stdio says how the server is started, for the cases that read its standard output. They are
 	// skipped if it is nil.

@@ -21,7 +21,8 @@ func target(t testing.TB, how string) conform.Target {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	return stdio(mcp.Server{Command: self, Env: map[string]string{serverVar: how}})
+	// The race detector would hold up the end of each process by a second.
+	return stdio(mcp.Server{Command: self, Env: map[string]string{serverVar: how, "GORACE": "atexit_sleep_ms=0"}})
 }
 
 func stdio(s mcp.Server) conform.Target {
@@ -131,13 +132,16 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// A server that does not answer costs the time that it may take.
+// A server that does not answer, or end, costs the time that it may take, and one that writes without
+// end no more memory than its bound.
 func TestSilent(t *testing.T) {
 	for how, c := range map[string]struct{ id, tool, detail string }{
-		"hangs of bad arguments": {"bad-arguments", "read", `did not answer`},
-		"does not answer":        {"outputs-match", "read", `the deadline passed`},
-		"hangs when cancelled":   {"cancel", "", `it did not answer in time`},
-		"stays":                  {"stops", "", `it still ran 3s after its standard input was closed`},
+		"hangs of bad arguments":    {"bad-arguments", "read", `did not answer`},
+		"does not answer":           {"outputs-match", "read", `the deadline passed`},
+		"hangs when cancelled":      {"cancel", "", `it did not answer in time`},
+		"floods when cancelled":     {"clean-output", "", `^lines of standard output that are no messages: [1-9]`},
+		"writes a line without end": {"clean-output", "", `^it wrote more than a line of 16777216`},
+		"stays":                     {"stops", "", `it still ran 3s after its standard input was closed`},
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()

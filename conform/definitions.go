@@ -56,12 +56,15 @@ func (s *suite) listStable(ctx context.Context) []Result {
 	return changed(s.tools, again, "in the second listing of a session", "list the same tools until you send notifications/tools/list_changed")
 }
 
+// restartStable leaves a new process for the cases that follow. The old one has ended by then, since
+// some servers cannot run twice.
 func (s *suite) restartStable(ctx context.Context) []Result {
-	fresh := s.target.Open()
-	again, err := s.list(ctx, fresh, true)
-	if closed := fresh.Close(); err == nil {
-		err = closed
+	err := s.client.Close()
+	s.client = s.target.Open()
+	if err != nil {
+		return []Result{fail("", "it cannot be restarted: %s", err)}
 	}
+	again, err := s.list(ctx, s.client, true)
 	if err != nil {
 		return []Result{fail("", "after a restart, the tools could not be listed: %s", say(err))}
 	}

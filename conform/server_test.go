@@ -65,6 +65,14 @@ func (s *server) run() {
 				os.Exit(3)
 			case "hangs when cancelled":
 				select {}
+			case "floods when cancelled":
+				for line := strings.Repeat("x", 100_000); ; {
+					fmt.Println(line)
+				}
+			case "writes a line without end":
+				for line := strings.Repeat("x", 100_000); ; {
+					fmt.Print(line)
+				}
 			}
 		case "tools/list":
 			s.list(m.Params.Cursor, result, fault)
