@@ -26,7 +26,8 @@ func toolParts() []command {
 		{name: "verify", summary: "verify the manifest of a server"},
 		{name: "check", operands: "[SERVER…]", most: -1, prepare: toolCheckCommand,
 			summary: "hold the catalog against what MCP servers offer"},
-		{name: "conform", summary: "run the conformance suite on a server"},
+		{name: "conform", operands: "SERVER", least: 1, most: 1, prepare: toolConformCommand,
+			summary: "run the conformance suite on an MCP server"},
 	}
 }
 

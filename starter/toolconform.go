@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	flag "github.com/spf13/pflag"
+
+	"chimera.ai/engine/config"
+	"chimera.ai/engine/conform"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/mcp"
+)
+
+func toolConformCommand(p *Program, fs *flag.FlagSet) action {
+	examples := fs.String("examples", "", "`FILE` with calls that the suite may make: a list of {tool, arguments, expect_error}")
+	timeout := fs.Duration("timeout", 10*time.Second, "`TIME` that one answer of the server may take")
+	return func(ctx context.Context, operands []string) error {
+		if *timeout <= 0 {
+			return misuse("--timeout is a time above 0, not %s", *timeout)
+		}
+		opts := conform.Options{Timeout: *timeout}
+		if *examples != "" {
+			src, err := p.read(*examples)
+			if err != nil {
+				return err
+			}
+			var ds diag.Diagnostics
+			if opts.Examples, ds = conform.ReadExamples(src); ds.HasErrors() {
+				return &failure{code: exitUsage, message: "the examples are not valid", diagnostics: ds, sources: map[string][]byte{src.Name: src.Text}}
+			}
+		}
+		target, err := p.target(operands[0])
+		if err != nil {
+			return err
+		}
+		report, err := conform.Run(ctx, target, opts)
+		switch {
+		case errors.As(err, new(*contract.Error)), errors.Is(err, context.DeadlineExceeded):
+			return unanswered("%s", err)
+		case err != nil:
+			return err
+		}
+		return p.sayReport(report)
+	}
+}
+
+// target finds a server of the configuration, for the suite to start.
+func (p *Program) target(name string) (conform.Target, error) {
+	c, err := p.settings()
+	if err != nil {
+		return conform.Target{}, err
+	}
+	known := slices.Sorted(maps.Keys(c.MCPServers))
+	if !slices.Contains(known, name) {
+		return conform.Target{}, misuse("the configuration has no MCP server %s", printable(name)).meant("", name, known, "Servers stand in mcpServers.")
+	}
+	maps.DeleteFunc(c.MCPServers, func(other string, _ config.Server) bool { return other != name })
+	c.Skills = nil
+	if c, err = c.Resolve(string(host.RoleTools), string(host.RoleEffects)); err != nil {
+		return conform.Target{}, misuse("%s", err)
+	}
+	servers := host.Servers(c)
+	target := conform.Target{Name: name, Open: func() conform.Client {
+		return mcp.NewPool(servers, mcp.Options{Logger: slog.New(slog.DiscardHandler)})
+	}}
+	if s := servers[name]; s.Command != "" {
+		target.Stdio = &s
+	}
+	return target, nil
+}
+
+// sayReport prints what the suite found, and fails if a case did.
+func (p *Program) sayReport(r conform.Report) error {
+	verdicts := r.Verdicts()
+	failed := 0
+	for _, v := range verdicts {
+		if v == conform.Failed {
+			failed++
+		}
+	}
+	if p.json() {
+		if err := p.document(r); err != nil {
+			return err
+		}
+	} else {
+		for _, c := range r.Cases {
+			line := fmt.Sprintf("%-8s %s", c.Verdict, c.ID)
+			if c.Tool != "" {
+				line += " " + c.Tool
+			}
+			if c.Detail != "" {
+				line += ": " + c.Detail
+			}
+			p.printf("%s\n", printable(line))
+		}
+		if r.Hash != "" {
+			p.printf("server fingerprint: %s\nconformance hash: %s\n", r.ServerFingerprint, r.Hash)
+		}
+	}
+	if failed > 0 {
+		return negative("the server %s fails %s of the %d of the suite", printable(r.Server), plural(failed, "case"), len(verdicts))
+	}
+	return nil
+}
