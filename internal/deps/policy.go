@@ -174,6 +174,8 @@ var Rules = []Rule{
 		Never: []string{"workflows", "activities", "compiler", "expr", "schemas", "mcp", "skills", "host", "config"}},
 	{Path: "config", Zone: Effects, Owns: "chimera.yaml, environment, references to secrets",
 		Never: []string{"workflows", "activities", "compiler", "host", "mcp", "skills", "YAML"}},
+	{Path: "discover", Zone: Effects, Owns: "MCP servers found in files of other hosts and in registries, as entries of chimera.yaml",
+		Never: []string{"workflows", "activities", "guardian", "ledger", "compiler", "host", "config", "mcp", "skills", "Temporal", "mcp-go", "pgx", "SQLite", "YAML"}},
 	{Path: "ledger/keyring", Zone: Effects, Owns: "the key that wraps the keys of persons, outside the database",
 		Never: []string{"ledger", "ledger/sqlstore", "workflows", "activities", "host", "config", "Temporal", "pgx", "SQLite", "net"}},
 	{Path: "ledger/sqlstore", Zone: Effects, Owns: "the store on SQL: statements, migrations",

@@ -1,0 +1,169 @@
+package discover
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// secretWords are the last words of names whose value is a secret.
+var secretWords = []string{
+	"accesskey", "apikey", "auth", "authorization", "bearer", "connectionstring", "cookie", "credential", "credentials", "dsn", "header",
+	"headers", "jwt", "key", "passphrase", "passwd", "password", "pass", "pat", "pwd", "secret", "secretkey", "sig", "signature", "token",
+}
+
+// secretName reports whether what is called name, such as --api-key or DB_PASSWORD, is a
+// secret.
+func secretName(name string) bool {
+	words := words(strings.TrimSpace(name))
+	if len(words) == 0 || words[0] == "no" {
+		return false
+	}
+	last := words[len(words)-1]
+	if slices.Contains(secretWords, last) || len(words) > 1 && words[len(words)-2] == "connection" && last == "string" {
+		return true
+	}
+	return slices.ContainsFunc([]string{"password", "secret", "apikey"}, func(w string) bool { return strings.HasSuffix(last, w) })
+}
+
+// words splits a name at characters that are no letters or digits, and before capitals that
+// follow small letters.
+func words(name string) []string {
+	var b strings.Builder
+	small := false
+	for _, r := range name {
+		if small && unicode.IsUpper(r) {
+			b.WriteByte(' ')
+		}
+		small = unicode.IsLower(r)
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			r = ' '
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return strings.Fields(b.String())
+}
+
+// prefixes begin the tokens of well-known services.
+var prefixes = []string{
+	"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "sk-", "sk_", "rk_", "pk_", "xoxb-", "xoxp-", "xoxa-", "xapp-", "AKIA", "ASIA",
+	"AIza", "ya29.", "eyJ", "npm_", "pypi-", "hf_", "r8_", "dop_v1_", "shpat_", "lin_api_", "ntn_", "secret_", "tvly-", "fc-", "gsk_", "pplx-",
+	"xai-", "SG.", "figd_", "ATATT", "BSA", "tal_",
+}
+
+// assigned matches a name and its value: --key=value, NAME=value, Name: value.
+var assigned = regexp.MustCompile(`^-{0,2}([A-Za-z_][A-Za-z0-9_.-]*)(?:=|:\s+)(.+)$`)
+
+// scheme matches credentials with their scheme.
+var scheme = regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+[^\s$]`)
+
+// delimiters separate the parts of an argument that are looked at one by one.
+const delimiters = " \t\n\r\"'`,;&|<>(){}[]"
+
+// secretArgument reports whether an argument holds what looks like a secret: by the name
+// that stands before it, by an address with credentials, by the form of well-known tokens,
+// or as a long text that is no words.
+func secretArgument(arg string) bool {
+	if secretText(arg) {
+		return true
+	}
+	for _, separators := range []string{"\"'`", delimiters} {
+		if slices.ContainsFunc(strings.FieldsFunc(arg, func(r rune) bool { return strings.ContainsRune(separators, r) }), secretText) {
+			return true
+		}
+	}
+	return false
+}
+
+func secretText(text string) bool {
+	if scheme.MatchString(text) || strings.Contains(text, "PRIVATE KEY-----") {
+		return true
+	}
+	if m := assigned.FindStringSubmatch(text); m != nil {
+		if secretName(m[1]) {
+			return true
+		}
+		text = m[2]
+	}
+	if strings.ContainsAny(text, delimiters) {
+		return false // its parts are looked at
+	}
+	if before, rest, ok := strings.Cut(text, "://"); ok && before != "" {
+		return secretAddress(text) || slices.ContainsFunc(strings.FieldsFunc(rest, func(r rune) bool { return strings.ContainsRune("/?&=#:@", r) }), secretToken)
+	}
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(`/\=:@?#`, r) }) {
+		if secretToken(part) {
+			return true
+		}
+	}
+	// The base64 of a secret holds slashes too.
+	local := strings.HasPrefix(text, "/") || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "~") || strings.HasPrefix(text, "@") || strings.ContainsAny(text, `:\`)
+	return !local && secretToken(strings.ReplaceAll(text, "/", "-"))
+}
+
+// secretAddress reports whether an address holds credentials, or something that does not
+// parse and may.
+func secretAddress(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil {
+		return true
+	}
+	if u.User != nil {
+		_, password := u.User.Password()
+		web := strings.HasSuffix(u.Scheme, "http") || strings.HasSuffix(u.Scheme, "https")
+		if password || web && u.User.Username() != "git" {
+			return true
+		}
+	}
+	for name := range u.Query() {
+		if secretName(name) || name == "code" {
+			return true
+		}
+	}
+	return false
+}
+
+const longToken = 20
+
+// secretToken reports whether a text without delimiters has the form of a token.
+func secretToken(text string) bool {
+	for _, prefix := range prefixes {
+		if rest, ok := strings.CutPrefix(text, prefix); ok && len(rest) >= 12 && (!wordy(rest) || !strings.ContainsAny(rest, "-_.")) {
+			return true
+		}
+	}
+	return len(text) >= longToken && !wordy(text)
+}
+
+// wordy reports whether a text is made of words and short numbers, as names of packages,
+// models and files are.
+func wordy(text string) bool {
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("-_.+~", r) }) {
+		letters, digits, turns := 0, 0, 0
+		small := false
+		for _, r := range part {
+			switch {
+			case unicode.IsDigit(r):
+				digits++
+			case unicode.IsLetter(r):
+				letters++
+				if small && unicode.IsUpper(r) {
+					turns++
+				}
+			default:
+				return false
+			}
+			small = unicode.IsLower(r)
+		}
+		switch {
+		case letters == 0 && digits <= 8:
+		case digits == 0 && letters <= 32 && turns*5 <= letters:
+		case letters+digits <= 6:
+		default:
+			return false
+		}
+	}
+	return true
+}
