@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 
 	"chimera.ai/engine/internal/syntax"
 )
@@ -21,7 +22,7 @@ func (p *parser) finish() (Found, error) {
 			return Found{}, p.errorf(d.at, "server %s is called %s here, and so is that of line %d, column %d: rename one of them", quote(d.at.Text), d.Name, start.Line, start.Column)
 		}
 		first[d.Name] = d.at
-		p.containerEnv(d)
+		p.argumentEnv(d)
 		for _, list := range [][]pair{d.env, d.headers} {
 			for _, e := range list {
 				if e.reference.env != "" {
@@ -81,6 +82,9 @@ func (p *parser) complete(d *draft) (Server, bool) {
 		}
 		s.Env = p.values(d, "env", d.env)
 		s.Unpinned = unpinned(s.Command, s.Args)
+		if slices.Contains(shells, program(s.Command)) {
+			p.about(d.at, s.Name, "whether what its shell runs is pinned is not known")
+		}
 		if u := s.Unpinned; u != nil {
 			p.about(d.at, s.Name, "not pinned: %s", quote(u.String()))
 		}
@@ -171,8 +175,8 @@ func (p *parser) arguments(d *draft, s *Server) bool {
 			drop(i, "seems to hold a secret, and arguments cannot refer to one")
 		}
 	}
-	for i := range gone {
-		if spec[i] {
+	for i := range texts {
+		if gone[i] && spec[i] {
 			p.skip(d.args[i], s.Name, "what it runs could not be taken over")
 			return false
 		}
@@ -210,23 +214,37 @@ func secretCommand(command string) bool {
 	return strings.ContainsAny(command, " =") && secretArgument(command)
 }
 
-// containerEnv turns the variables in the arguments of a container engine, -e NAME=VALUE,
-// into variables of its environment, which it passes on: -e NAME.
-func (p *parser) containerEnv(d *draft) {
-	if !slices.Contains([]string{"docker", "podman", "nerdctl"}, program(d.Command)) {
+// engines are programs that run containers.
+var engines = []string{"docker", "podman", "nerdctl"}
+
+// argumentEnv turns variables in the arguments into variables of the environment: those of
+// a container engine, -e NAME=VALUE, into -e NAME, by which it passes them on, and those of
+// env, NAME=VALUE, which it then inherits.
+func (p *parser) argumentEnv(d *draft) {
+	engine := slices.Contains(engines, program(d.Command))
+	if !engine && program(d.Command) != "env" {
 		return
 	}
 	texts := make([]string, len(d.args))
+	end := len(d.args)
 	for i, a := range d.args {
 		texts[i] = a.Text
 	}
-	image := -1
 	for _, k := range packages(d.Command, texts) {
-		image = k.Arg
+		if engine {
+			end = k.Arg // behind the image are arguments for it
+		}
 	}
-	for i := 0; i < image; i++ {
+	var args []*syntax.Value
+	for i, at := range d.args {
 		before, rest := "", ""
 		switch text := texts[i]; {
+		case i >= end:
+		case !engine && strings.Contains(text, "=") && !strings.HasPrefix(text, "-"):
+			rest = text
+		case !engine && !strings.HasPrefix(text, "-"):
+			end = i // the program
+		case !engine:
 		case i > 0 && (texts[i-1] == "-e" || texts[i-1] == "--env"):
 			rest = text
 		case strings.HasPrefix(text, "--env="):
@@ -236,14 +254,17 @@ func (p *parser) containerEnv(d *draft) {
 		}
 		name, value, ok := strings.Cut(rest, "=")
 		if !ok || !variableName.MatchString(name) {
+			args = append(args, at)
 			continue
 		}
-		at := d.args[i]
-		d.args[i] = at.TextAs(before + name)
+		if engine {
+			args = append(args, at.TextAs(before+name))
+		}
 		d.env = slices.DeleteFunc(d.env, func(o pair) bool { return o.name == name })
 		r, referred := refer(value)
 		d.env = append(d.env, pair{name, at, r, !referred})
 	}
+	d.args = args
 }
 
 // address takes over a URL without the credentials in it. It reports false if none is left.
@@ -252,6 +273,9 @@ func (p *parser) address(d *draft, s *Server) bool {
 	switch {
 	case err != nil || u.Host == "" || u.Opaque != "" || u.Scheme != "https" && u.Scheme != "http":
 		p.skip(d.at, s.Name, "its address is no http or https URL")
+		return false
+	case hidden(s.URL) || strings.ContainsFunc(u.Host, func(r rune) bool { return r > unicode.MaxASCII }):
+		p.skip(d.at, s.Name, "its address has characters that do not show, or a host that is not ASCII")
 		return false
 	case strings.ContainsAny(u.Host+u.Path, "${}"):
 		p.skip(d.at, s.Name, "its address holds a reference")

@@ -48,6 +48,13 @@ func Parse(name string, raw []byte) (Found, error) {
 		}
 		p.inputs(at.inputs)
 	}
+	if projects := root.Get("projects"); projects != nil {
+		for _, f := range projects.Fields {
+			if at := f.Value.Get("mcpServers"); at != nil && len(at.Fields) > 0 {
+				p.add(at, "the servers of project %s were not read", quote(f.Key.Text))
+			}
+		}
+	}
 	if !known {
 		return Found{}, fmt.Errorf("%s: the file has no mcpServers, servers, mcp.servers or context_servers", name)
 	}

@@ -72,6 +72,8 @@ func TestServersLeftOut(t *testing.T) {
 		`"a": {"url": "https://${input:host}/mcp"}`:                                              "no http or https URL",
 		`"a": {"url": "https://a.example/${X}/mcp"}`:                                             "its address holds a reference",
 		`"a": {"url": "https://a.example/s/hunter2hunter2hunter2hunter2/mcp"}`:                   "seems to hold a secret",
+		`"a": {"url": "https://аpple.example/mcp"}`:                                              "a host that is not ASCII",
+		`"a": {"url": "https://a.example/\u200bmcp"}`:                                            "url holds characters that do not show",
 		`"a": {"type": "ws", "url": "wss://a.example"}`:                                          `its type "ws" is not known`,
 		`"a": {"type": "http", "command": "x"}`:                                                  "its type does not fit",
 		`"a": {"type": "stdio", "url": "https://a.example"}`:                                     "its type does not fit",
@@ -128,6 +130,23 @@ func TestContainerEnv(t *testing.T) {
 	require.Equal(t, map[string]string{"A": "${env:A}", "B": "${env:B}", "C": "${env:C2}", "D": "${env:D}"}, found.Servers[0].Env)
 	require.Equal(t, &discover.Unpinned{Manager: "oci", Package: "img", Arg: 7}, plain(found.Servers[0].Unpinned))
 	require.NotContains(t, notes(found), "hunter2")
+}
+
+// TestEnvCommand: the variables of env become the server's.
+func TestEnvCommand(t *testing.T) {
+	found := servers(t, `"a": {"command": "/usr/bin/env", "args": ["GREETING=hunter2", "K=${X}", "npx", "-y", "pkg", "LEVEL=info"]}`)
+	require.Equal(t, []string{"npx", "-y", "pkg", "LEVEL=info"}, found.Servers[0].Args)
+	require.Equal(t, map[string]string{"GREETING": "${env:GREETING}", "K": "${env:X}"}, found.Servers[0].Env)
+	require.Equal(t, 2, found.Servers[0].Unpinned.Arg)
+	require.NotContains(t, notes(found), "hunter2")
+}
+
+func TestNotes(t *testing.T) {
+	found := servers(t, `"a": {"command": "bash", "args": ["-c", "npx x"]}`)
+	require.Contains(t, notes(found), "whether what its shell runs is pinned is not known")
+	found, err := discover.Parse("f", []byte(`{"projects": {"/x": {"mcpServers": {"a": {}}}, "/y": {"mcpServers": {}}}, "mcpServers": {}}`))
+	require.NoError(t, err)
+	require.Equal(t, []discover.Note{{Line: 1, Column: 36, Text: `the servers of project "/x" were not read`}}, found.Notes)
 }
 
 // plain is u without its unexported fields.
