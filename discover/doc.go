@@ -15,7 +15,8 @@
 //
 // No literal value of an environment variable or header is taken over: a reference,
 // ${env:NAME}, takes its place, and a note says which variable to set. Neither servers nor
-// notes nor errors tell anything about the value. References of hosts, such as ${input:key},
+// notes nor errors tell anything about the value, except that an error about malformed JSON
+// shows the character at which it fails. References of hosts, such as ${input:key},
 // become references to variables. Arguments and addresses cannot hold references, so what
 // looks like a secret there is left out, and the server with it if it cannot start without.
 // That is a guess by names and form: whoever imports servers must look at the arguments.
