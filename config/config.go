@@ -52,8 +52,8 @@ type Config struct {
 	Payload Payload
 	// Console is the server.
 	Console Console
-	// CatalogFile is the trust manifest, or "".
-	CatalogFile string
+	// CatalogFile is the trust manifest, and ToolsFile that of imported tools, or "".
+	CatalogFile, ToolsFile string
 	// PolicyFiles are the files of the operator's policy bundle.
 	PolicyFiles []string
 	// MCPServers are the MCP servers that plans may name as providers.

@@ -176,6 +176,8 @@ var keys = []key[Config]{
 
 	{name: "catalog", sort: path, at: func(c *Config) any { return &c.CatalogFile },
 		doc: "The catalog file: which operations of MCP servers and executables plans may call, with schemas, effect classes and trust. `--catalog` takes precedence."},
+	{name: "tools", sort: path, at: func(c *Config) any { return &c.ToolsFile },
+		doc: "A second catalog file, of the tools that `chimera tools import` has imported; it writes this file. `--catalog` takes precedence."},
 	{name: "policy", sort: paths, at: func(c *Config) any { return &c.PolicyFiles },
 		doc: "The files of the operator's policy bundle: which irreversible effects are allowed, who approves, and what every action must meet. Several files make one bundle. Workers and commands compile with it; `--policy` takes precedence. All workers of a deployment must read the same bundle: a run records the digest of the bundle that it was compiled with. In the environment: paths separated by commas."},
 }

@@ -19,10 +19,10 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// Files are those of a catalog, or "", of a policy bundle, and of one in shadow.
+// Files are those of a catalog, of a policy bundle, and of one in shadow. Names of a catalog may
+// be "".
 type Files struct {
-	Catalog        string
-	Policy, Shadow []string
+	Catalog, Policy, Shadow []string
 }
 
 // reader returns the current contents of the files, and compiles them again only
@@ -43,10 +43,7 @@ type reader struct {
 func (r *reader) workbench() activities.Workbench {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	names := slices.Concat(r.files.Policy, r.files.Shadow)
-	if r.files.Catalog != "" {
-		names = append(names, r.files.Catalog)
-	}
+	names := slices.Concat(r.files.Policy, r.files.Shadow, named(r.files.Catalog))
 	texts := make(map[string][]byte, len(names))
 	hash := sha256.New()
 	for _, name := range names {
@@ -75,11 +72,7 @@ func (r *reader) workbench() activities.Workbench {
 
 // parse reports whether the files are valid.
 func (r *reader) parse(texts map[string][]byte) (_ activities.Workbench, ok bool) {
-	var base *catalog.Catalog
-	var ds diag.Diagnostics
-	if name := r.files.Catalog; name != "" {
-		base, ds = compiler.ParseCatalog(compiler.Source{Name: name, Text: texts[name]})
-	}
+	base, ds := parseCatalog(named(r.files.Catalog), texts)
 	bundle, found := parsePolicy(r.files.Policy, texts)
 	ds = append(ds, found...)
 	shadow, found := parsePolicy(r.files.Shadow, texts)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,16 +26,45 @@ import (
 // maxCatalog bounds a catalog file and a policy file, in bytes.
 const maxCatalog = 64 << 20
 
-// LoadCatalog reads a catalog file. It also returns the text, for showing the
-// findings. The error means that the file cannot be read. The catalog is nil if
-// there is an error, or one among the findings.
-func LoadCatalog(file string) (*catalog.Catalog, []byte, diag.Diagnostics, error) {
-	text, err := readFile(file, maxCatalog)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("read the catalog: %w", err)
+// LoadCatalog reads catalog files, which make one catalog; names may be "". It also returns the
+// texts, by file, for showing the findings. The error means that a file cannot be read. The catalog
+// is nil if there is an error, one among the findings, or no file.
+func LoadCatalog(files ...string) (*catalog.Catalog, map[string][]byte, diag.Diagnostics, error) {
+	files = named(files)
+	texts := make(map[string][]byte, len(files))
+	for _, file := range files {
+		text, err := readFile(file, maxCatalog)
+		if err != nil {
+			return nil, nil, nil, fmt.Errorf("read the catalog: %w", err)
+		}
+		texts[file] = text
 	}
-	catalog, ds := compiler.ParseCatalog(compiler.Source{Name: file, Text: text})
-	return catalog, text, ds, nil
+	all, ds := parseCatalog(files, texts)
+	return all, texts, ds, nil
+}
+
+// named are the files that have a name.
+func named(files []string) []string {
+	return slices.DeleteFunc(slices.Clone(files), func(name string) bool { return name == "" })
+}
+
+func parseCatalog(files []string, texts map[string][]byte) (all *catalog.Catalog, ds diag.Diagnostics) {
+	for _, file := range files {
+		one, found := compiler.ParseCatalog(compiler.Source{Name: file, Text: texts[file]})
+		if ds = append(ds, found...); found.HasErrors() {
+			continue
+		}
+		if all == nil {
+			all = one
+			continue
+		}
+		all, found = all.Merge(one)
+		ds = append(ds, found...)
+	}
+	if ds.HasErrors() {
+		return nil, ds
+	}
+	return all, ds
 }
 
 // LoadPolicy reads the files of the operator's policy bundle. It also returns the
@@ -258,10 +288,8 @@ func (o *Options) settlePlans(c config.Config) (ds diag.Diagnostics, err error) 
 		return nil, err
 	}
 	o.Seen = c.Trust.Seen
-	if c.CatalogFile != "" {
-		if o.Catalog, _, ds, err = LoadCatalog(c.CatalogFile); err != nil {
-			return nil, err
-		}
+	if o.Catalog, _, ds, err = LoadCatalog(c.CatalogFile, c.ToolsFile); err != nil {
+		return nil, err
 	}
 	policy, _, found, err := LoadPolicy(c.PolicyFiles)
 	if err != nil {

@@ -91,9 +91,9 @@ func TestABrokenPolicyHoldsNothingUp(t *testing.T) {
 	a := actBy(t, "book", pages, sagaCatalog, sagaPolicy)
 	a.develops(t, "in production no file is read again")
 	dir := t.TempDir()
-	files := host.Files{Catalog: filepath.Join(dir, "catalog.yaml"), Policy: []string{filepath.Join(dir, "policy.yaml")}}
+	files := host.Files{Catalog: []string{filepath.Join(dir, "catalog.yaml")}, Policy: []string{filepath.Join(dir, "policy.yaml")}}
 	write := func(name, text string) { require.NoError(t, os.WriteFile(name, []byte(text), 0o600)) }
-	write(files.Catalog, sagaCatalog)
+	write(files.Catalog[0], sagaCatalog)
 	write(files.Policy[0], sagaPolicy)
 	a.options.Reread = &files
 	a.again(t)

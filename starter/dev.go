@@ -95,7 +95,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	}
 	var todo, failing *order
 	if o.plan != "" { // before anything starts: the plan may not even compile
-		if todo, err = p.order(o.plan, o.input, o.id, settings.CatalogFile); err != nil {
+		if todo, err = p.order(o.plan, o.input, o.id, ""); err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 		if id != "" {
 			id += "-failing"
 		}
-		if failing, err = p.order(o.plan, o.failing, id, settings.CatalogFile); err != nil {
+		if failing, err = p.order(o.plan, o.failing, id, ""); err != nil {
 			return err
 		}
 	}
@@ -306,7 +306,7 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 	if root.dev != nil {
 		options.Roles, options.GuardianKey, options.OpenGuardianKey = host.Roles(), root.dev.Guardian, nil
 	}
-	options.Reread = &host.Files{Catalog: settings.CatalogFile, Policy: settings.PolicyFiles, Shadow: settings.Guardian.Shadow}
+	options.Reread = &host.Files{Catalog: []string{settings.CatalogFile, settings.ToolsFile}, Policy: settings.PolicyFiles, Shadow: settings.Guardian.Shadow}
 	options.Drain = min(options.Drain, devDrain)
 	options.Logger = slog.New(slog.NewTextHandler(log, nil))
 	h, err := host.New(ctx, options)

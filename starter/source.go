@@ -86,39 +86,35 @@ type environment struct {
 // or configured, and adds the built-in skills. Several policy files are
 // separated by commas.
 func (p *Program) environment(file, policies string) (*environment, error) {
-	files := strings.Split(policies, ",")
+	files, catalogs := strings.Split(policies, ","), []string{file}
 	if file == "" || policies == "" {
 		c, err := p.settings()
 		if err != nil {
 			return nil, err
 		}
 		if file == "" {
-			file = c.CatalogFile
+			catalogs = []string{c.CatalogFile, c.ToolsFile}
 		}
 		if policies == "" {
 			files = c.PolicyFiles
 		}
 	}
-	s, err := p.catalog(file)
+	s, err := p.catalog(catalogs...)
 	if err != nil {
 		return nil, err
 	}
 	return s, s.bundle(files)
 }
 
-// catalog reads the catalog file, if any, and adds the built-in skills.
-func (p *Program) catalog(file string) (*environment, error) {
-	s := &environment{sources: map[string][]byte{}}
-	var own *catalog.Catalog
-	if file != "" {
-		catalog, text, ds, err := host.LoadCatalog(file)
-		if err != nil {
-			return nil, misuse("%s", err)
-		}
-		own, s.findings, s.sources[file] = catalog, ds, text
-		if ds.HasErrors() {
-			return s, nil
-		}
+// catalog reads catalog files, and adds the built-in skills.
+func (p *Program) catalog(files ...string) (*environment, error) {
+	own, texts, ds, err := host.LoadCatalog(files...)
+	if err != nil {
+		return nil, misuse("%s", err)
+	}
+	s := &environment{findings: ds, sources: texts}
+	if ds.HasErrors() {
+		return s, nil
 	}
 	_, merged, err := host.Catalog(own, nil)
 	if err != nil {
