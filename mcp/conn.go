@@ -1,5 +1,3 @@
-//go:build unix
-
 package mcp
 
 import (
@@ -11,40 +9,29 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"chimera.ai/engine/contract"
-	"chimera.ai/engine/internal/process"
 )
-
-// settle is how long a server that has closed its output may take to exit, so that its
-// exit status and the end of its standard error can be reported.
-const settle = time.Second
 
 // queueLong is how many messages may wait to be written. Options.MaxCalls bounds calls;
 // other messages are dropped if the server does not read.
 const queueLong = 128
 
-// stderrTail is how much of the end of a server's standard error is kept.
-const stderrTail = 8 << 10
-
-// conn is a connection to one running server. It is an mcp-go transport for the
+// conn is a session with one server. It is an mcp-go transport for the
 // handshake; everything else goes through [conn.roundTrip].
 //
-// Requests have ids of the connection, so several clients may share it.
+// Requests have ids of the session, so several clients may share it.
 type conn struct {
 	name string
 	opts Options
 	log  *slog.Logger
-	proc *process.Process
-	tail process.Tail
+	link link
 	// meta is what a stateless protocol version requires in every request.
 	meta map[string]any
 
-	queue chan *outgoing
 	// closed is set once the server can take no more requests.
 	closed atomic.Bool
 	// served is set once the server has answered a request after the handshake.
@@ -60,11 +47,53 @@ type conn struct {
 	// prints has the last fingerprint of each tool.
 	prints map[string]seen
 
-	// failed is closed once reason is set, and gone once the process and all that it
-	// started have ended.
+	// failed is closed once reason is set, and gone once the link has ended, with what it
+	// started.
 	failed, gone chan struct{}
-	// stderrEnd is closed at the end of standard error.
-	stderrEnd chan struct{}
+}
+
+// link carries the messages of a session to its server and back. It gives what it
+// receives to [conn.take]. What fails, it reports by [conn.complete] if that is one request,
+// and by [conn.fail] if it is the session.
+type link interface {
+	// send takes a request, unless ctx or the request ends before it can. It does not wait
+	// for the answer.
+	send(ctx context.Context, out *outgoing)
+	// say takes a message without an answer, or drops it: a server that does not read cannot
+	// make messages pile up.
+	say(line []byte)
+	// notify sends a notification of the handshake before what is sent after it.
+	notify(ctx context.Context, line []byte) *contract.Error
+	// agreed says which version of the protocol the handshake has negotiated.
+	agreed(version string)
+	// kill ends a server that broke the protocol, as far as the link can.
+	kill()
+	// serve returns once the session has failed and the link has ended.
+	serve()
+	// detail adds what the link knows about its server to the details of an error, which are
+	// an object or nil.
+	detail(details json.RawMessage) json.RawMessage
+}
+
+// newConn returns a session without a link.
+func newConn(name string, opts Options) *conn {
+	return &conn{
+		name: name, opts: opts,
+		log:     opts.Logger.With("server", name),
+		pending: map[int64]*request{},
+		late:    map[int64]bool{},
+		failed:  make(chan struct{}),
+		gone:    make(chan struct{}),
+	}
+}
+
+// begin gives a session its link.
+func (c *conn) begin(l link) {
+	c.link = l
+	go func() {
+		defer close(c.gone)
+		l.serve()
+	}()
 }
 
 // outgoing is a message to write; request is nil for those without an answer.
@@ -79,6 +108,9 @@ type request struct {
 	method string
 	answer chan reply
 	stage  atomic.Int32
+	// over ends when nobody waits for the answer any more.
+	over context.Context
+	end  context.CancelFunc
 	// asked is the method by which the server asked for input while only this
 	// call was in flight. Guarded by conn.mu.
 	asked string
@@ -96,26 +128,6 @@ type reply struct {
 	frame
 	asked string
 	err   *contract.Error
-}
-
-// reap ends the process once the connection has failed, and waits for everything to end.
-func (c *conn) reap(pipes *sync.WaitGroup) {
-	select {
-	case <-c.failed:
-	case <-c.proc.Done():
-		// A process that has left the group may still hold the pipes.
-		deadline := time.Now().Add(settle)
-		_ = c.proc.Stdout.SetReadDeadline(deadline)
-		_ = c.proc.Stderr.SetReadDeadline(deadline)
-		<-c.failed
-	}
-	if err := c.proc.Stop(c.opts.StopGrace); err != nil {
-		c.log.Error("MCP server does not exit", "err", err)
-	}
-	c.proc.Stdout.Close()
-	c.proc.Stderr.Close()
-	pipes.Wait()
-	close(c.gone)
 }
 
 // fail ends the connection for the given reason; only the first counts. Every waiting
@@ -136,6 +148,7 @@ func (c *conn) fail(reason *contract.Error) {
 			own := *reason
 			r.answer <- reply{err: &own, asked: r.asked}
 		}
+		r.end()
 	}
 	clear(c.pending)
 	close(c.failed)
@@ -146,7 +159,7 @@ func (c *conn) offend(kind contract.Kind, format string, args ...any) {
 	err := c.errorf(kind, format, args...)
 	c.log.Warn("MCP server broke the protocol and is stopped", "reason", err.Message)
 	c.fail(err)
-	c.proc.Kill()
+	c.link.kill()
 }
 
 // close ends the connection and waits until the server and all that it started have
@@ -179,6 +192,7 @@ func (c *conn) refuse(err error) *contract.Error {
 // forget removes a request from the list; the caller holds c.mu.
 func (c *conn) forget(r *request, answerMayCome bool) {
 	delete(c.pending, r.id)
+	r.end()
 	if !answerMayCome {
 		return
 	}
@@ -203,48 +217,14 @@ func (c *conn) cancel(r *request, reason string) {
 	})
 }
 
-// say queues a message that needs no answer, unless the queue is full: a
-// server that does not read cannot make it grow.
+// say sends a message that needs no answer, as a best effort.
 func (c *conn) say(message any) {
 	line, err := encode(message, c.opts.MaxLine)
 	if err != nil {
 		c.log.Warn("MCP message left out", "err", err)
 		return
 	}
-	select {
-	case c.queue <- &outgoing{line: line}:
-	default:
-	}
-}
-
-// write writes what is queued, one line at a time.
-func (c *conn) write() {
-	for {
-		var out *outgoing
-		select {
-		case out = <-c.queue:
-		case <-c.failed:
-			return
-		}
-		if out.request != nil && !out.request.stage.CompareAndSwap(queued, sent) {
-			continue
-		}
-		n, err := c.proc.Stdin.Write(out.line)
-		if err == nil {
-			continue
-		}
-		c.closed.Store(true)
-		if n == 0 && out.request != nil {
-			c.complete(out.request, reply{err: c.unsent("it no longer reads")})
-		}
-		// The end of its output explains more, if it comes.
-		select {
-		case <-c.failed:
-		case <-time.After(2 * settle):
-			c.fail(c.errorf(contract.Transport, "it no longer reads: %w", err))
-		}
-		return
-	}
+	c.link.say(line)
 }
 
 // complete delivers the answer of a request that still waits for one, and reports whether
@@ -255,9 +235,9 @@ func (c *conn) complete(r *request, answer reply) bool {
 	if c.pending[r.id] != r {
 		return false
 	}
-	c.forget(r, answer.err != nil && answer.err.Kind != contract.Unsent)
 	answer.asked = r.asked
 	r.answer <- answer
+	c.forget(r, answer.err != nil && answer.err.Kind != contract.Unsent)
 	return true
 }
 
@@ -270,8 +250,14 @@ var _ transport.Interface = (*conn)(nil)
 func (c *conn) Start(context.Context) error { return nil }
 
 // SendNotification serves the handshake.
-func (c *conn) SendNotification(_ context.Context, notification mcp.JSONRPCNotification) error {
-	c.say(notification)
+func (c *conn) SendNotification(ctx context.Context, notification mcp.JSONRPCNotification) error {
+	line, err := encode(notification, c.opts.MaxLine)
+	if err != nil {
+		return c.refuse(err)
+	}
+	if err := c.link.notify(ctx, line); err != nil {
+		return err
+	}
 	return nil
 }
 
@@ -285,7 +271,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// GetSessionId is empty: a pipe has no session.
+// GetSessionId is empty: ids of sessions are the link's.
 //
 //lint:ignore ST1003 the name is that of mcp-go's interface
 func (c *conn) GetSessionId() string { return "" }

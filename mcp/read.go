@@ -1,10 +1,6 @@
 package mcp
 
 import (
-	"bufio"
-	"encoding/json"
-	"errors"
-	"io"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -38,71 +34,6 @@ func (c *conn) hear(bytes int) bool {
 	return !over
 }
 
-// read takes the server's messages, one a line, until its output ends or the
-// connection has failed.
-func (c *conn) read() {
-	in := bufio.NewReaderSize(c.proc.Stdout, 64<<10)
-	var line []byte
-	for {
-		part, err := in.ReadSlice('\n')
-		switch {
-		case err == nil || errors.Is(err, bufio.ErrBufferFull):
-			if len(line)+len(part) > c.opts.MaxLine {
-				if !c.overlong(in, line, part, err == nil) {
-					return
-				}
-				line = nil
-				continue
-			}
-			line = append(line, part...)
-			if err == nil {
-				if !c.take(line) {
-					return
-				}
-				// Frames point into the line, so it is not reused.
-				line = nil
-			}
-		default:
-			c.ended(err)
-			return
-		}
-	}
-}
-
-// overlong skips a message that is too long, and fails the request that it answers. It
-// reports whether to continue reading. The bound on what it skips is that on noise; a line
-// that never ends breaks the protocol.
-func (c *conn) overlong(in *bufio.Reader, line, part []byte, end bool) bool {
-	var s skim
-	s.write(line)
-	total := len(line)
-	for {
-		s.write(part)
-		total += len(part)
-		if end {
-			break
-		}
-		if total > c.opts.MaxLine+c.opts.MaxNoise {
-			// A caller that retries after the error gets another client.
-			c.closed.Store(true)
-			c.failAnswered(&s)
-			c.offend(contract.Transport, "it wrote a line of more than %d bytes", total)
-			return false
-		}
-		var err error
-		part, err = in.ReadSlice('\n')
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			c.closed.Store(true)
-			c.failAnswered(&s)
-			c.ended(err)
-			return false
-		}
-		end = err == nil
-	}
-	c.log.Warn("MCP message over the limit", "limit", c.opts.MaxLine)
-	return c.failAnswered(&s) || c.hear(total)
-}
-
 // failAnswered fails the request that an overlong message answers: the one that it names,
 // or, if it names none, the only one in flight. It reports whether there was one.
 func (c *conn) failAnswered(s *skim) bool {
@@ -118,45 +49,6 @@ func (c *conn) failAnswered(s *skim) bool {
 	}
 	c.mu.Unlock()
 	return r != nil && c.complete(r, reply{err: c.errorf(contract.TooLarge, "the result is too large: %w", &oversize{c.opts.MaxLine})})
-}
-
-// ended fails the connection at the end of the server's output, with its exit status and
-// the end of its standard error if they come soon.
-func (c *conn) ended(err error) {
-	timer := time.NewTimer(settle)
-	defer timer.Stop()
-	how := "it closed its output"
-	select {
-	case <-c.proc.Done():
-		how = "it ended (" + c.proc.State().String() + ")"
-		select {
-		case <-c.stderrEnd:
-		case <-timer.C:
-		}
-	case <-c.failed:
-	case <-timer.C:
-	}
-	reason := c.errorf(contract.Transport, "%s before it answered", how)
-	if !errors.Is(err, io.EOF) {
-		reason.Cause = err
-	}
-	reason.Details = c.withStderr(nil)
-	c.log.Info("MCP server is gone", "how", how)
-	c.fail(reason)
-}
-
-// readErrors drains standard error, so that the server never blocks on it.
-func (c *conn) readErrors() {
-	defer close(c.stderrEnd)
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := c.proc.Stderr.Read(buf)
-		// Write never fails.
-		_, _ = c.tail.Write(buf[:n])
-		if err != nil || !c.hear(n) {
-			return
-		}
-	}
 }
 
 // take handles one line and reports whether to continue reading.
@@ -236,26 +128,4 @@ func (c *conn) needsInput(method string) *contract.Error {
 	err := c.errorf(contract.NeedsInput, "it asked for input (%s), which this client does not give", method)
 	err.Details = object("asked", method)
 	return err
-}
-
-// withStderr adds the end of standard error to details, which is an object or nil.
-func (c *conn) withStderr(details json.RawMessage) json.RawMessage {
-	words := c.tail.String()
-	if words == "" {
-		return details
-	}
-	all := map[string]json.RawMessage{}
-	if details != nil && json.Unmarshal(details, &all) != nil {
-		return details
-	}
-	text, err := json.Marshal(words)
-	if err != nil {
-		return details
-	}
-	all["stderr"] = text
-	raw, err := json.Marshal(all)
-	if err != nil {
-		return details
-	}
-	return raw
 }

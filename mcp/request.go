@@ -8,9 +8,11 @@ import (
 )
 
 // roundTrip sends a request and waits for its answer, for the end of ctx, or for the end
-// of the server.
+// of the session.
 func (c *conn) roundTrip(ctx context.Context, method string, params any) reply {
 	r := &request{method: method, answer: make(chan reply, 1)}
+	r.over, r.end = context.WithCancel(context.Background())
+	defer r.end()
 	c.mu.Lock()
 	if c.reason != nil {
 		defer c.mu.Unlock()
@@ -38,13 +40,7 @@ func (c *conn) roundTrip(ctx context.Context, method string, params any) reply {
 	c.pending[r.id] = r
 	c.mu.Unlock()
 
-	select {
-	case c.queue <- &outgoing{line, r}:
-	case answer := <-r.answer:
-		return answer
-	case <-ctx.Done():
-		return c.withdraw(ctx, r)
-	}
+	c.link.send(ctx, &outgoing{line, r})
 	select {
 	case answer := <-r.answer:
 		return answer
@@ -75,7 +71,7 @@ func (c *conn) withdraw(ctx context.Context, r *request) reply {
 		return reply{err: c.needsInput(asked)}
 	}
 	err := stopped(ctx, c.name, "after the request was sent", true)
-	err.Details = c.withStderr(err.Details)
+	err.Details = c.link.detail(err.Details)
 	return reply{err: err}
 }
 

@@ -36,7 +36,7 @@ func connect(ctx context.Context, name string, s Server, opts Options) (*conn, e
 		bad.Cause = err
 	}
 	c.close()
-	bad.Details = c.withStderr(nil)
+	bad.Details = c.link.detail(nil)
 	return nil, bad
 }
 

@@ -1,0 +1,256 @@
+//go:build unix
+
+package mcp
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/process"
+)
+
+// settle is how long a server that has closed its output may take to exit, so that its
+// exit status and the end of its standard error can be reported.
+const settle = time.Second
+
+// stderrTail is how much of the end of a server's standard error is kept.
+const stderrTail = 8 << 10
+
+// pipe is the link to a server that runs as a child process: a message is a line.
+type pipe struct {
+	c     *conn
+	proc  *process.Process
+	tail  process.Tail
+	queue chan *outgoing
+	// stderrEnd is closed at the end of standard error.
+	stderrEnd chan struct{}
+}
+
+// spawn starts a server, and a session with it.
+func spawn(name string, s Server, opts Options) (*conn, error) {
+	proc, err := process.Start(process.Spec{Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, Guard: true})
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", s.Command, err)
+	}
+	c := newConn(name, opts)
+	c.log = c.log.With("pid", proc.PID)
+	c.begin(&pipe{
+		c: c, proc: proc,
+		tail:      process.Tail{Limit: stderrTail},
+		queue:     make(chan *outgoing, queueLong),
+		stderrEnd: make(chan struct{}),
+	})
+	return c, nil
+}
+
+func (p *pipe) send(ctx context.Context, out *outgoing) {
+	select {
+	case p.queue <- out:
+	case <-out.request.over.Done():
+	case <-ctx.Done():
+	}
+}
+
+func (p *pipe) say(line []byte) {
+	select {
+	case p.queue <- &outgoing{line: line}:
+	default:
+	}
+}
+
+// notify has nothing to wait for: lines keep their order.
+func (p *pipe) notify(_ context.Context, line []byte) *contract.Error {
+	p.say(line)
+	return nil
+}
+
+func (p *pipe) agreed(string) {}
+
+func (p *pipe) kill() { p.proc.Kill() }
+
+// serve reads and writes until the session has failed. Then it ends the process, and waits
+// for everything to end.
+func (p *pipe) serve() {
+	var pipes sync.WaitGroup
+	pipes.Go(p.write)
+	pipes.Go(p.read)
+	pipes.Go(p.readErrors)
+	select {
+	case <-p.c.failed:
+	case <-p.proc.Done():
+		// A process that has left the group may still hold the pipes.
+		deadline := time.Now().Add(settle)
+		_ = p.proc.Stdout.SetReadDeadline(deadline)
+		_ = p.proc.Stderr.SetReadDeadline(deadline)
+		<-p.c.failed
+	}
+	if err := p.proc.Stop(p.c.opts.StopGrace); err != nil {
+		p.c.log.Error("MCP server does not exit", "err", err)
+	}
+	p.proc.Stdout.Close()
+	p.proc.Stderr.Close()
+	pipes.Wait()
+}
+
+// write writes what is queued, one line at a time.
+func (p *pipe) write() {
+	for {
+		var out *outgoing
+		select {
+		case out = <-p.queue:
+		case <-p.c.failed:
+			return
+		}
+		if out.request != nil && !out.request.stage.CompareAndSwap(queued, sent) {
+			continue
+		}
+		n, err := p.proc.Stdin.Write(out.line)
+		if err == nil {
+			continue
+		}
+		p.c.closed.Store(true)
+		if n == 0 && out.request != nil {
+			p.c.complete(out.request, reply{err: p.c.unsent("it no longer reads")})
+		}
+		// The end of its output explains more, if it comes.
+		select {
+		case <-p.c.failed:
+		case <-time.After(2 * settle):
+			p.c.fail(p.c.errorf(contract.Transport, "it no longer reads: %w", err))
+		}
+		return
+	}
+}
+
+// read takes the server's messages, one a line, until its output ends or the
+// connection has failed.
+func (p *pipe) read() {
+	in := bufio.NewReaderSize(p.proc.Stdout, 64<<10)
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		switch {
+		case err == nil || errors.Is(err, bufio.ErrBufferFull):
+			if len(line)+len(part) > p.c.opts.MaxLine {
+				if !p.overlong(in, line, part, err == nil) {
+					return
+				}
+				line = nil
+				continue
+			}
+			line = append(line, part...)
+			if err == nil {
+				if !p.c.take(line) {
+					return
+				}
+				// Frames point into the line, so it is not reused.
+				line = nil
+			}
+		default:
+			p.ended(err)
+			return
+		}
+	}
+}
+
+// overlong skips a message that is too long, and fails the request that it answers. It
+// reports whether to continue reading. The bound on what it skips is that on noise; a line
+// that never ends breaks the protocol.
+func (p *pipe) overlong(in *bufio.Reader, line, part []byte, end bool) bool {
+	var s skim
+	s.write(line)
+	total := len(line)
+	for {
+		s.write(part)
+		total += len(part)
+		if end {
+			break
+		}
+		if total > p.c.opts.MaxLine+p.c.opts.MaxNoise {
+			// A caller that retries after the error gets another client.
+			p.c.closed.Store(true)
+			p.c.failAnswered(&s)
+			p.c.offend(contract.Transport, "it wrote a line of more than %d bytes", total)
+			return false
+		}
+		var err error
+		part, err = in.ReadSlice('\n')
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			p.c.closed.Store(true)
+			p.c.failAnswered(&s)
+			p.ended(err)
+			return false
+		}
+		end = err == nil
+	}
+	p.c.log.Warn("MCP message over the limit", "limit", p.c.opts.MaxLine)
+	return p.c.failAnswered(&s) || p.c.hear(total)
+}
+
+// ended fails the connection at the end of the server's output, with its exit status and
+// the end of its standard error if they come soon.
+func (p *pipe) ended(err error) {
+	timer := time.NewTimer(settle)
+	defer timer.Stop()
+	how := "it closed its output"
+	select {
+	case <-p.proc.Done():
+		how = "it ended (" + p.proc.State().String() + ")"
+		select {
+		case <-p.stderrEnd:
+		case <-timer.C:
+		}
+	case <-p.c.failed:
+	case <-timer.C:
+	}
+	reason := p.c.errorf(contract.Transport, "%s before it answered", how)
+	if !errors.Is(err, io.EOF) {
+		reason.Cause = err
+	}
+	reason.Details = p.detail(nil)
+	p.c.log.Info("MCP server is gone", "how", how)
+	p.c.fail(reason)
+}
+
+// readErrors drains standard error, so that the server never blocks on it.
+func (p *pipe) readErrors() {
+	defer close(p.stderrEnd)
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := p.proc.Stderr.Read(buf)
+		// Write never fails.
+		_, _ = p.tail.Write(buf[:n])
+		if err != nil || !p.c.hear(n) {
+			return
+		}
+	}
+}
+
+// detail adds the end of standard error to details, which is an object or nil.
+func (p *pipe) detail(details json.RawMessage) json.RawMessage {
+	words := p.tail.String()
+	if words == "" {
+		return details
+	}
+	all := map[string]json.RawMessage{}
+	if details != nil && json.Unmarshal(details, &all) != nil {
+		return details
+	}
+	text, err := json.Marshal(words)
+	if err != nil {
+		return details
+	}
+	all["stderr"] = text
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return details
+	}
+	return raw
+}
