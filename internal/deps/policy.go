@@ -164,7 +164,7 @@ var Rules = []Rule{
 		Never: []string{"workflows", "internal/syntax", "host", "config", "mcp", "mcp-go", "pgx", "SQLite", "YAML"}},
 	{Path: "skills", Zone: Effects, Owns: "Go skills by registration, the engine's own skills, executables",
 		Never: []string{"workflows", "activities", "guardian", "ledger", "compiler", "host", "Temporal", "mcp-go"}},
-	{Path: "mcp", Zone: Effects, Owns: "calls of MCP tools over stdio",
+	{Path: "mcp", Zone: Effects, Owns: "calls of MCP tools over stdio and HTTP",
 		Never: []string{"workflows", "activities", "guardian", "ledger", "compiler", "host", "Temporal"}},
 	{Path: "conform", Zone: Effects, Owns: "the conformance suite for MCP servers",
 		Never: []string{"workflows", "activities", "guardian", "ledger", "compiler", "skills", "host", "config", "Temporal"}},
@@ -231,6 +231,8 @@ var Rules = []Rule{
 		Never: []string{"any package of ours"}},
 	{Path: "internal/sshkeygen", Zone: Effects, Owns: "signatures that OpenSSH's own program makes",
 		Never: []string{"any package of ours"}, Except: []string{"internal/excerpt", "trust/sshsig"}},
+	{Path: "internal/dial", Zone: Effects, Owns: "which addresses may be dialled, as they were resolved",
+		Never: []string{"any package of ours", "Temporal", "os"}},
 	{Path: "internal/process", Zone: Effects, Owns: "child processes that cannot outlive their use",
 		Never: []string{"any package of ours"}},
 
