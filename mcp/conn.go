@@ -111,6 +111,8 @@ type request struct {
 	// over ends when nobody waits for the answer any more.
 	over context.Context
 	end  context.CancelFunc
+	// answered is set before over ends, if that is since the answer has come.
+	answered bool
 	// asked is the method by which the server asked for input while only this
 	// call was in flight. Guarded by conn.mu.
 	asked string
@@ -130,8 +132,8 @@ type reply struct {
 	err   *contract.Error
 }
 
-// fail ends the connection for the given reason; only the first counts. Every waiting
-// request fails with it, or as unsent if that is certain.
+// fail ends the session for the given reason; only the first counts. Every waiting
+// request fails with it, or as unsent if that is certain and the reason says no more.
 func (c *conn) fail(reason *contract.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +144,7 @@ func (c *conn) fail(reason *contract.Error) {
 	c.reason = reason
 	for _, id := range slices.Sorted(maps.Keys(c.pending)) {
 		r := c.pending[id]
-		if r.stage.CompareAndSwap(queued, withdrawn) {
+		if r.stage.CompareAndSwap(queued, withdrawn) && !reason.Kind.NothingSent() {
 			r.answer <- reply{err: c.unsent("%s", reason.Message)}
 		} else {
 			own := *reason
@@ -236,6 +238,7 @@ func (c *conn) complete(r *request, answer reply) bool {
 		return false
 	}
 	answer.asked = r.asked
+	r.answered = answer.err == nil
 	r.answer <- answer
 	c.forget(r, answer.err != nil && answer.err.Kind != contract.Unsent)
 	return true
@@ -243,7 +246,7 @@ func (c *conn) complete(r *request, answer reply) bool {
 
 // The rest makes conn an mcp-go transport.
 
-var _ transport.Interface = (*conn)(nil)
+var _ transport.HTTPConnection = (*conn)(nil)
 
 // Start has nothing to do: the process belongs to the pool, never to the
 // context of whoever calls first.
@@ -265,7 +268,10 @@ func (c *conn) SendNotification(ctx context.Context, notification mcp.JSONRPCNot
 // a call would wait for itself.
 func (c *conn) SetNotificationHandler(func(mcp.JSONRPCNotification)) {}
 
-// Close ends the server.
+// SetProtocolVersion tells the link what the handshake has negotiated.
+func (c *conn) SetProtocolVersion(version string) { c.link.agreed(version) }
+
+// Close ends the session.
 func (c *conn) Close() error {
 	c.close()
 	return nil

@@ -1,11 +1,15 @@
 // Package mcp calls tools of MCP servers (Model Context Protocol) that run as
-// child processes and speak JSON-RPC over standard input and output.
+// child processes and speak JSON-RPC over standard input and output, or that are
+// reached by streamable HTTP or by HTTP with server-sent events.
 //
-// A [Pool] starts each server at its first use and has one client for it. If the
-// client has died, the next call replaces it. Servers are not trusted:
+// A [Pool] starts each server, or a session with it, at its first use and has one
+// client for it. If the client has died, the next call replaces it. Servers are not
+// trusted:
 //
-//   - their environment is explicit, and they end with the pool, with
+//   - the environment of a child is explicit, and children end with the pool, with
 //     everything that they started (package process);
+//   - a remote server is one that TLS 1.3 has verified, at an address that may be
+//     dialled (package dial); redirects and proxies lead nowhere;
 //   - every message is bounded, and so is noise, which is whatever is not an
 //     answer: a server that exceeds a bound per minute is stopped;
 //   - results stay as they were on the wire: mcp-go's typed decoding turns
@@ -17,7 +21,9 @@
 //
 // mcp-go does the handshake and provides the protocol's types; its transport
 // interface is implemented here ([conn]), because its own stdio transport
-// blocks on a server that does not read, and reads lines without a bound.
+// blocks on a server that does not read, and reads lines without a bound, and its
+// HTTP transports read bodies without a bound, follow redirects, and do not tell
+// one status from another.
 //
 // Logs never hold arguments, results or environment values.
 package mcp
@@ -25,12 +31,13 @@ package mcp
 import (
 	"encoding/json"
 	"log/slog"
+	"net/netip"
 	"time"
 )
 
-// Server says how a server is started: the usual mcpServers form.
+// Server says how a server is started, or where it is: the usual mcpServers form.
 type Server struct {
-	// Command is a path, or a name to find on the worker's PATH.
+	// Command is a path, or a name to find on the worker's PATH; "" for a remote server.
 	Command string
 	Args    []string
 	// Env is the server's environment, in addition to HOME, LANG, LC_ALL, LOGNAME, PATH,
@@ -38,9 +45,20 @@ type Server struct {
 	Env map[string]string
 	// Dir is the working directory, or "" for the worker's.
 	Dir string
-	// URL names a remote server. Those are not supported yet: calls fail with
-	// kind contract.
+	// URL is where a remote server takes messages: https, or http on this machine. What follows is
+	// about remote servers alone.
 	URL string
+	// SSE says that the server speaks the older transport of HTTP with server-sent events: URL is
+	// where its stream begins.
+	SSE bool
+	// Headers are sent with each request.
+	Headers map[string]string
+	TLS     TLS
+	// JWT and OAuth say who asks; at most one of them is set.
+	JWT   *JWT
+	OAuth *OAuth
+	// Addresses are networks that may be dialled although their addresses are not public.
+	Addresses []netip.Prefix
 }
 
 // Options holds the bounds of a pool. A zero field means its default.

@@ -233,10 +233,10 @@ func TestBadResults(t *testing.T) {
 }
 
 func TestUnknown(t *testing.T) {
-	p := NewPool(map[string]Server{"remote": {URL: "https://localhost"}, "empty": {}, "gone": {Command: "/no/such/server"}}, quiet)
+	p := NewPool(map[string]Server{"remote": {URL: "https://localhost:1"}, "both": {Command: "x", URL: "https://localhost"}, "empty": {}, "gone": {Command: "/no/such/server"}}, quiet)
 	defer p.Close()
 	for server, kind := range map[string]contract.Kind{
-		"nobody": contract.Contract, "remote": contract.Contract, "empty": contract.Contract, "gone": contract.Unsent,
+		"nobody": contract.Contract, "remote": contract.Unsent, "both": contract.Contract, "empty": contract.Contract, "gone": contract.Unsent,
 	} {
 		_, err := p.Call(t.Context(), server, "x", nil)
 		requireKind(t, kind, err)

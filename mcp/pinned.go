@@ -62,7 +62,7 @@ func (c *conn) before(ctx context.Context, tool string, pin Pin) *contract.Error
 		return nil
 	}
 	switch err.Kind {
-	case contract.Drift, contract.Unsent, contract.Cancelled:
+	case contract.Drift, contract.Unsent, contract.Throttled, contract.Auth, contract.Cancelled:
 		return err
 	case contract.Transport, contract.Timeout:
 		unsent := *err

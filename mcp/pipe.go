@@ -147,7 +147,7 @@ func (p *pipe) read() {
 			}
 			line = append(line, part...)
 			if err == nil {
-				if !p.c.take(line) {
+				if !p.c.take(line, nil) {
 					return
 				}
 				// Frames point into the line, so it is not reused.
@@ -176,7 +176,7 @@ func (p *pipe) overlong(in *bufio.Reader, line, part []byte, end bool) bool {
 		if total > p.c.opts.MaxLine+p.c.opts.MaxNoise {
 			// A caller that retries after the error gets another client.
 			p.c.closed.Store(true)
-			p.c.failAnswered(&s)
+			p.c.failAnswered(&s, nil)
 			p.c.offend(contract.Transport, "it wrote a line of more than %d bytes", total)
 			return false
 		}
@@ -184,14 +184,14 @@ func (p *pipe) overlong(in *bufio.Reader, line, part []byte, end bool) bool {
 		part, err = in.ReadSlice('\n')
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			p.c.closed.Store(true)
-			p.c.failAnswered(&s)
+			p.c.failAnswered(&s, nil)
 			p.ended(err)
 			return false
 		}
 		end = err == nil
 	}
 	p.c.log.Warn("MCP message over the limit", "limit", p.c.opts.MaxLine)
-	return p.c.failAnswered(&s) || p.c.hear(total)
+	return p.c.failAnswered(&s, nil) || p.c.hear(total)
 }
 
 // ended fails the connection at the end of the server's output, with its exit status and

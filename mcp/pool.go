@@ -24,6 +24,10 @@ type server struct {
 	name string
 	conf Server
 	opts Options
+	// bad is what is wrong with conf, or nil.
+	bad error
+	// credential serves all sessions, or is nil.
+	credential credential
 	// ctx is the pool's: a client outlives the call that caused its start.
 	ctx context.Context
 	// calls is a semaphore of the calls in flight.
@@ -51,16 +55,20 @@ func NewPool(servers map[string]Server, o Options) *Pool {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Pool{servers: make(map[string]*server, len(servers)), cancel: cancel}
 	for name, conf := range servers {
-		conf.Args, conf.Env = slices.Clone(conf.Args), maps.Clone(conf.Env)
-		p.servers[name] = &server{
+		conf.Args, conf.Env, conf.Headers = slices.Clone(conf.Args), maps.Clone(conf.Env), maps.Clone(conf.Headers)
+		s := &server{
 			pool: p, name: name, conf: conf, opts: o, ctx: ctx,
 			calls: make(chan struct{}, o.MaxCalls),
 		}
+		if s.bad = conf.Check(); s.bad == nil {
+			s.credential, s.bad = conf.credential()
+		}
+		p.servers[name] = s
 	}
 	return p
 }
 
-// Close stops all servers and waits until they and all that they started have ended. Calls
+// Close stops all servers and sessions and waits until they and all that they started have ended. Calls
 // in flight fail with kind transport, later ones with kind unsent. It may be called more
 // than once.
 func (p *Pool) Close() error {
@@ -86,10 +94,8 @@ func (p *Pool) server(name string) (*server, *contract.Error) {
 	switch {
 	case !ok:
 		return nil, contract.Errorf(contract.Contract, "no MCP server is called %q", name)
-	case s.conf.URL != "":
-		return nil, contract.Errorf(contract.Contract, "MCP server %s: not supported yet: a server at a URL", name)
-	case s.conf.Command == "":
-		return nil, contract.Errorf(contract.Contract, "MCP server %s: it has no command", name)
+	case s.bad != nil:
+		return nil, contract.Errorf(contract.Contract, "MCP server %s: %w", name, s.bad)
 	}
 	return s, nil
 }
@@ -185,7 +191,7 @@ func (s *server) attempt(pause time.Duration) (*conn, error) {
 	case <-s.ctx.Done():
 		return nil, contract.Errorf(contract.Unsent, "MCP server %s: the pool is closed", s.name)
 	}
-	c, err := connect(s.ctx, s.name, s.conf, s.opts)
+	c, err := s.connect(s.ctx)
 	if err != nil && s.ctx.Err() == nil {
 		s.opts.Logger.Warn("MCP server could not be started", "server", s.name, "err", err)
 	}

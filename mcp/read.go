@@ -36,36 +36,42 @@ func (c *conn) hear(bytes int) bool {
 
 // failAnswered fails the request that an overlong message answers: the one that it names,
 // or, if it names none, the only one in flight. It reports whether there was one.
-func (c *conn) failAnswered(s *skim) bool {
+//
+// of is the request to which alone the message may belong, or nil.
+func (c *conn) failAnswered(s *skim, of *request) bool {
 	if s.call {
 		return false
 	}
 	id, named := s.id()
+	if of != nil && !named {
+		id = of.id
+	}
 	c.mu.Lock()
 	r := c.pending[id]
-	if !named && len(c.pending) == 1 {
+	if of == nil && !named && len(c.pending) == 1 {
 		for _, r = range c.pending {
 		}
 	}
 	c.mu.Unlock()
-	return r != nil && c.complete(r, reply{err: c.errorf(contract.TooLarge, "the result is too large: %w", &oversize{c.opts.MaxLine})})
+	return r != nil && (of == nil || r == of) && c.complete(r, reply{err: c.errorf(contract.TooLarge, "the result is too large: %w", &oversize{c.opts.MaxLine})})
 }
 
-// take handles one line and reports whether to continue reading.
-func (c *conn) take(line []byte) bool {
+// take handles one message and reports whether to continue reading. of is the request to which
+// alone the message may belong, or nil if it may belong to any.
+func (c *conn) take(line []byte, of *request) bool {
 	f, err := parse(line)
 	if err != nil {
 		return c.hear(len(line))
 	}
 	switch {
 	case f.method != "" && f.id != nil:
-		c.answer(f)
+		c.answer(f, of)
 		return c.hear(len(line))
 	case f.method != "":
 		return c.hear(len(line))
 	}
 	id, ok := wireID(f.id)
-	if !ok {
+	if !ok || of != nil && id != of.id {
 		return c.hear(len(line))
 	}
 	c.mu.Lock()
@@ -83,13 +89,13 @@ func (c *conn) take(line []byte) bool {
 
 // answer answers a request of the server: it answers a ping, and refuses everything else,
 // since no capability for it was declared.
-func (c *conn) answer(f frame) {
+func (c *conn) answer(f frame, of *request) {
 	switch f.method {
 	case string(mcp.MethodPing):
 		c.say(map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "id": f.id, "result": struct{}{}})
 		return
 	case string(mcp.MethodSamplingCreateMessage), string(mcp.MethodElicitationCreate), string(mcp.MethodListRoots):
-		c.asked(f.method)
+		c.asked(f.method, of)
 	}
 	c.say(map[string]any{
 		"jsonrpc": mcp.JSONRPC_VERSION, "id": f.id,
@@ -97,14 +103,17 @@ func (c *conn) answer(f frame) {
 	})
 }
 
-// asked records that the server asks for input. Such a request does not say to which call
-// it belongs; if only one is in flight, it is that one. The call may still succeed for a
+// asked records that the server asks for input. Where no request is known to which that belongs
+// (of is nil) and only one is in flight, it is that one. The call may still succeed for a
 // while, since some servers can do without input.
-func (c *conn) asked(method string) {
+func (c *conn) asked(method string, of *request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var call *request
 	for _, r := range c.pending {
+		if of != nil && r != of {
+			continue
+		}
 		if r.method != string(mcp.MethodToolsCall) || r.stage.Load() != sent {
 			continue
 		}

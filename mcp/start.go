@@ -12,14 +12,14 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// connect starts a server and does the handshake. Its error is of kind unsent, since no
-// tool was called.
-func connect(ctx context.Context, name string, s Server, opts Options) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, opts.StartTimeout)
+// connect starts a server, or a session with it, and does the handshake. No tool was called
+// then: the kind of its error is unsent, or auth or throttled where a remote server says so.
+func (s *server) connect(ctx context.Context) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.StartTimeout)
 	defer cancel()
-	c, err := spawn(name, s, opts)
+	c, err := s.session(ctx)
 	if err != nil {
-		return nil, contract.Errorf(contract.Unsent, "MCP server %s: %w", name, err)
+		return nil, contract.Errorf(contract.Unsent, "MCP server %s: %w", s.name, err)
 	}
 	err = c.handshake(ctx)
 	if err == nil {
@@ -29,15 +29,30 @@ func connect(ctx context.Context, name string, s Server, opts Options) (*conn, e
 	var seen *contract.Error
 	switch {
 	case ctx.Err() == context.DeadlineExceeded:
-		bad = c.unsent("handshake: not done within %v", opts.StartTimeout)
+		bad = c.unsent("handshake: not done within %v", s.opts.StartTimeout)
 		bad.Cause = err
 	case errors.As(err, &seen):
 		bad = c.unsent("handshake: %s", seen.Message)
-		bad.Cause = err
+		bad.Cause, bad.Details = err, seen.Details
+		if seen.Kind == contract.Auth || seen.Kind == contract.Throttled {
+			bad.Kind, bad.RetryAfterMS = seen.Kind, seen.RetryAfterMS
+		}
 	}
 	c.close()
-	bad.Details = c.link.detail(nil)
+	bad.Details = c.link.detail(bad.Details)
 	return nil, bad
+}
+
+// session begins a session, before its handshake.
+func (s *server) session(ctx context.Context) (*conn, error) {
+	if s.conf.URL == "" {
+		return spawn(s.name, s.conf, s.opts)
+	}
+	p, err := s.conf.reach(s.credential, s.opts)
+	if err != nil {
+		return nil, err
+	}
+	return open(s.name, p, s.opts), nil
 }
 
 // handshake negotiates a protocol version. It asks for the newest one that begins with

@@ -287,6 +287,7 @@ var Sole = []struct {
 	{"gopkg.in/yaml.v3", nil, "the old path of go.yaml.in/yaml"},
 	{"github.com/gowebpki/jcs", []string{"fingerprint"}, "it reads numbers as doubles: what does not survive that is refused first"},
 	{"github.com/mark3labs/mcp-go", []string{"mcp", "examples/..."}, "its client is safe only as package mcp uses it"},
+	{"golang.org/x/oauth2", []string{"mcp"}, "it reads answers and follows redirects as its HTTP client does: that one is guarded"},
 	{"os/exec", []string{"mcp", "skills", "ledger/ledgertest", "internal/...", "examples/..."},
 		"a child process needs its own environment, its own group and an end"},
 	{"github.com/prometheus", []string{"metrics"}, "the series of a process are bounded in one place"},
