@@ -52,6 +52,9 @@ func (s *server) session(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.conf.SSE {
+		return listen(s.name, p, s.opts), nil
+	}
 	return open(s.name, p, s.opts), nil
 }
 

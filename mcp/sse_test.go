@@ -1,0 +1,269 @@
+//go:build unix
+
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	protocol "github.com/mark3labs/mcp-go/mcp"
+	mcpserver "github.com/mark3labs/mcp-go/server"
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/npm"
+	"chimera.ai/engine/internal/process"
+)
+
+// airwave is a server over HTTP with server-sent events that tests make misbehave.
+type airwave struct {
+	*httptest.Server
+	// endpoint is what the stream says first, and post is the status of an answer to a message.
+	endpoint string
+	post     int
+
+	mu      sync.Mutex
+	out     chan string
+	streams int
+	heard   []string
+}
+
+func newAirwave(t *testing.T) *airwave {
+	t.Helper()
+	a := &airwave{endpoint: "event: endpoint\ndata: /post?session=1", post: http.StatusAccepted}
+	a.Server = httptest.NewServer(a)
+	t.Cleanup(a.Close)
+	return a
+}
+
+func (a *airwave) pool(t *testing.T, change ...func(*Options)) *Pool {
+	t.Helper()
+	o := quiet
+	for _, c := range change {
+		c(&o)
+	}
+	return openPool(t, Server{URL: a.URL + "/sse", SSE: true, Addresses: here, Headers: map[string]string{"Authorization": "Bearer x"}}, o)
+}
+
+func (a *airwave) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") != "Bearer x" {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	if r.Method == http.MethodGet {
+		out := make(chan string, 100)
+		a.mu.Lock()
+		a.out = out
+		a.streams++
+		a.mu.Unlock()
+		emit(w, "%s", a.endpoint)
+		for {
+			select {
+			case line := <-out:
+				if line == "end" {
+					return
+				}
+				emit(w, "event: message\ndata: %s", line)
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	var m message
+	_ = json.Unmarshal(body, &m)
+	a.mu.Lock()
+	a.heard = append(a.heard, r.URL.Path+" "+m.Method)
+	out, post := a.out, a.post
+	a.mu.Unlock()
+	if m.Method == "tools/call" && post != http.StatusAccepted {
+		w.Header().Set("Location", "/elsewhere")
+		w.WriteHeader(post)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+	switch {
+	case m.Method == "initialize":
+		out <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"a","version":"1"}}}`, m.ID)
+	case m.Method == "tools/list":
+		out <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}`, m.ID, echoTool)
+	case m.Params.Name == "end":
+		out <- "end"
+	case m.Params.Name == "long":
+		out <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%q}`, m.ID, strings.Repeat("x", 100_000))
+	case m.Params.Name == "hang":
+	case m.Params.Name == "ask":
+		out <- `{"jsonrpc":"2.0","id":"a","method":"roots/list"}`
+	case m.Method == "tools/call":
+		out <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"fine"}]}}`, m.ID)
+	}
+}
+
+func TestSSE(t *testing.T) {
+	idle(t)
+	a := newAirwave(t)
+	p := a.pool(t, func(o *Options) { o.MaxLine = 1 << 16 })
+	require.Equal(t, "fine", textOf(t, p, "x"))
+	_, err := pinned(t, p, pinOf(t, p, "echo", true))
+	require.NoError(t, err)
+	for tool, kind := range map[string]contract.Kind{"long": contract.TooLarge, "ask": contract.NeedsInput} {
+		_, err := call(t, p, tool, "")
+		requireKind(t, kind, err)
+	}
+	_, err = brief(t, p, "hang", "")
+	requireKind(t, contract.Timeout, err)
+	require.Equal(t, "fine", textOf(t, p, "x"))
+	require.Equal(t, 1, a.streams)
+	// The session lives as long as the stream.
+	_, err = call(t, p, "end", "")
+	requireKind(t, contract.Transport, err)
+	require.Equal(t, "fine", textOf(t, p, "x"))
+	require.Equal(t, 2, a.streams)
+	require.NoError(t, p.Close())
+	for _, line := range a.heard {
+		require.True(t, strings.HasPrefix(line, "/post "), line)
+	}
+}
+
+func TestSSEEndpoint(t *testing.T) {
+	idle(t)
+	other := newSite(t)
+	for name, c := range map[string]struct {
+		endpoint string
+		good     bool
+	}{
+		"relative":           {"event: endpoint\ndata: post", true},
+		"a comment first":    {": hi\n\nevent: other\ndata: x\n\nevent: endpoint\ndata: /post", true},
+		"another origin":     {"event: endpoint\ndata: " + other.URL + "/post", false},
+		"another scheme":     {"event: endpoint\ndata: https://127.0.0.1/post", false},
+		"without a scheme":   {"event: endpoint\ndata: //127.0.0.1:1/post", false},
+		"a user":             {"event: endpoint\ndata: http://u@HOST/post", false},
+		"a file":             {"event: endpoint\ndata: file:///etc/passwd", false},
+		"no URL":             {"event: endpoint\ndata: http://[::1", false},
+		"too long":           {"event: endpoint\ndata: /" + strings.Repeat("x", maxEndpoint), false},
+		"a message, no more": {"event: message\ndata: {}", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAirwave(t)
+			a.endpoint = strings.Replace(c.endpoint, "HOST", a.Listener.Addr().String(), 1)
+			p := a.pool(t, func(o *Options) { o.StartTimeout = time.Second })
+			if c.good {
+				require.Equal(t, "fine", textOf(t, p, "x"))
+				return
+			}
+			_, err := call(t, p, "x", "")
+			requireKind(t, contract.Unsent, err)
+			require.Empty(t, a.heard)
+		})
+	}
+	require.Empty(t, other.heard)
+}
+
+func TestSSEFailures(t *testing.T) {
+	idle(t)
+	for status, kind := range map[int]contract.Kind{
+		401: contract.Auth, 403: contract.Auth, 429: contract.Throttled, 503: contract.Throttled, 307: contract.ServerError, 500: contract.ServerError, 400: contract.ServerError,
+	} {
+		a := newAirwave(t)
+		p := a.pool(t)
+		require.Equal(t, "fine", textOf(t, p, "x"))
+		a.mu.Lock()
+		a.post = status
+		a.mu.Unlock()
+		_, err := call(t, p, "x", "")
+		requireKind(t, kind, err)
+		a.mu.Lock()
+		a.post = http.StatusAccepted
+		a.mu.Unlock()
+		require.Equal(t, "fine", textOf(t, p, "x"))
+	}
+	for status, kind := range map[int]contract.Kind{401: contract.Auth, 503: contract.Throttled, 302: contract.Unsent, 200: contract.Unsent, 404: contract.Unsent} {
+		s := newSite(t)
+		s.before = func(w http.ResponseWriter, _ *http.Request, _ message) bool {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(status)
+			return true
+		}
+		_, err := call(t, openPool(t, Server{URL: s.URL, SSE: true, Addresses: here}, quiet), "x", "")
+		requireKind(t, kind, err)
+	}
+}
+
+func TestSSEOfMCPGo(t *testing.T) {
+	s := mcpserver.NewMCPServer("real", "1", mcpserver.WithToolCapabilities(true))
+	s.AddTool(protocol.NewTool("echo", protocol.WithString("message")), mcpEcho)
+	h := mcpserver.NewSSEServer(s)
+	site := httptest.NewServer(h)
+	defer site.Close()
+	p := openPool(t, Server{URL: site.URL + "/sse", SSE: true, Addresses: here}, quiet)
+	requireEcho(t, p)
+	require.NoError(t, p.Close())
+}
+
+// everything starts the protocol's test server in one of its modes, and returns its address.
+func everything(t *testing.T, mode string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	child, err := process.Start(process.Spec{Command: npm.Bin(t, "mcp-server-everything"), Args: []string{mode}, Env: map[string]string{"PORT": port}, Guard: true})
+	require.NoError(t, err)
+	for _, f := range []*os.File{child.Stdout, child.Stderr} {
+		go func() { _, _ = io.Copy(io.Discard, f) }()
+	}
+	t.Cleanup(func() {
+		require.NoError(t, child.Stop(100*time.Millisecond))
+		child.Stdin.Close()
+		child.Stdout.Close()
+		child.Stderr.Close()
+	})
+	require.Eventually(t, func() bool {
+		c, err := net.Dial("tcp", "localhost:"+port)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	}, bound, 10*time.Millisecond)
+	return "http://localhost:" + port
+}
+
+func TestServerEverythingRemote(t *testing.T) {
+	for mode, path := range map[string]string{"streamableHttp": "/mcp", "sse": "/sse"} {
+		t.Run(mode, func(t *testing.T) {
+			p := openPool(t, Server{URL: everything(t, mode) + path, SSE: mode == "sse", Addresses: here}, quiet)
+			all := names(t, p)
+			require.Contains(t, all, "echo")
+			r, err := call(t, p, "echo", `{"message":"hello"}`)
+			require.NoError(t, err)
+			require.Equal(t, "Echo: hello", *r.Text)
+			r, err = call(t, p, "get-structured-content", `{"location":"Chicago"}`)
+			require.NoError(t, err)
+			require.Contains(t, string(r.Structured), `"temperature"`)
+			_, err = p.CallPinned(t.Context(), "h", "echo", json.RawMessage(`{"message":"hello"}`), pinOf(t, p, "echo", true))
+			require.NoError(t, err)
+			_, err = brief(t, p, "trigger-long-running-operation", `{"duration":600,"steps":2}`)
+			requireKind(t, contract.Timeout, err)
+			r, err = call(t, p, "trigger-long-running-operation", `{"duration":1,"steps":5}`)
+			require.NoError(t, err)
+			require.NotNil(t, r.Text)
+			_, err = call(t, p, "no_such_tool", `{}`)
+			requireKind(t, contract.ToolError, err)
+			require.NotContains(t, all, "trigger-sampling-request")
+			require.NoError(t, p.Close())
+		})
+	}
+}
