@@ -239,22 +239,6 @@ type Codec struct {
 	Origins []string
 }
 
-// Server is an MCP server that runs as a child process and communicates over stdio.
-type Server struct {
-	Command string
-	Args    []string
-	// Env is the child's environment, in addition to the few names that every child gets.
-	Env map[string]Secret
-	// Dir is the child's working directory.
-	Dir string
-	// Roles are those that call it, and have its secrets: tools, effects, or both if it is
-	// empty.
-	Roles []string
-}
-
-// Environ returns Env as a child gets it. It is useful only after [Config.Resolve].
-func (s Server) Environ() map[string]string { return reveal(s.Env) }
-
 // Skill is an executable that reads and writes JSON on stdin and stdout.
 type Skill struct {
 	Command string

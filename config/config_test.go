@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,7 +42,7 @@ func TestNothingSaid(t *testing.T) {
 	t.Chdir(t.TempDir())
 	c, ds := load("", surroundings())
 	require.Empty(t, ds)
-	require.Empty(t, cmp.Diff(Default(), c, cmpopts.IgnoreUnexported(Config{})))
+	require.Empty(t, cmp.Diff(Default(), c, cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })))
 }
 
 const full = `# everything
@@ -85,6 +86,21 @@ mcpServers:
     command: npx
     args: [-y, "@modelcontextprotocol/server-filesystem", .]
     env: {TOKEN: "Bearer ${env:TOKEN}", PLAIN: "1", MONEY: "$${x}"}
+  bank:
+    url: https://mcp.example.com/mcp
+    headers: {X-Tenant: "${env:TENANT}"}
+    addresses: [10.1.0.0/16, "fd00::/8"]
+    tls:
+      ca_file: ca.pem
+      cert_file: client.pem
+      key_file: /run/client.key
+      server_name: bank.internal
+      pins: ["sha256:fedcba9876fedcba9876fedcba9876fedcba9876fedcba9876fedcba9876fedc"]
+    jwt: {key: "${file:pin.txt}", issuer: a, subject: b, audience: c, key_id: d, lifetime: 30s}
+  old:
+    type: sse
+    url: http://localhost:8080/sse
+    oauth: {issuer: "https://id.example.com", token_url: "https://id.example.com/token", client_id: me, client_secret: "${env:CLIENT}", scopes: [a, b]}
 skills:
   words: {command: ./words, cwd: work, max_output: 1000, max_memory: 1048576, env: {PIN: "${file:pin.txt}"}}
 `
@@ -117,18 +133,33 @@ func TestEveryKey(t *testing.T) {
 		CatalogFile: filepath.Join(dir, "trust/catalog.yaml"),
 		PolicyFiles: []string{filepath.Join(dir, "trust/policy.yaml"), "/etc/chimera/more.yaml"},
 		MCPServers: map[string]Server{"files": {Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "."}, Dir: dir,
-			Env: map[string]Secret{"TOKEN": "Bearer ${env:TOKEN}", "PLAIN": "1", "MONEY": "$${x}"}}},
+			Type: "stdio", Headers: map[string]Secret{},
+			Env: map[string]Secret{"TOKEN": "Bearer ${env:TOKEN}", "PLAIN": "1", "MONEY": "$${x}"}},
+			"bank": {Type: "http", URL: "https://mcp.example.com/mcp", Dir: dir, Env: map[string]Secret{}, Headers: map[string]Secret{"X-Tenant": "${env:TENANT}"},
+				Addresses: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")},
+				TLS: ServerTLS{CAFile: filepath.Join(dir, "ca.pem"), CertFile: filepath.Join(dir, "client.pem"), KeyFile: "/run/client.key",
+					ServerName: "bank.internal", Pins: []string{"sha256:fedcba9876fedcba9876fedcba9876fedcba9876fedcba9876fedcba9876fedc"}},
+				JWT: JWT{Key: "${file:pin.txt}", Issuer: "a", Subject: "b", Audience: "c", KeyID: "d", Lifetime: 30 * time.Second}},
+			"old": {Type: "sse", URL: "http://localhost:8080/sse", Dir: dir, Env: map[string]Secret{}, Headers: map[string]Secret{},
+				OAuth: OAuth{Issuer: "https://id.example.com", TokenURL: "https://id.example.com/token", ClientID: "me", ClientSecret: "${env:CLIENT}", Scopes: []string{"a", "b"}}}},
 		Skills: map[string]Skill{"words": {Command: filepath.Join(dir, "words"), Dir: filepath.Join(dir, "work"), MaxOutput: 1000,
 			MaxMemory: 1 << 20, Env: map[string]Secret{"PIN": "${file:pin.txt}"}}},
 	}
-	require.Empty(t, cmp.Diff(want, c, cmpopts.IgnoreUnexported(Config{})))
+	require.Empty(t, cmp.Diff(want, c, cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })))
 
 	t.Run("secrets are resolved on request only", func(t *testing.T) {
 		_, err := c.Resolve()
 		require.ErrorContains(t, err, "resolving mcpServers.files.env.TOKEN: the variable TOKEN is not set")
+		require.ErrorContains(t, err, "resolving mcpServers.bank.headers.X-Tenant: the variable TENANT is not set")
+		require.ErrorContains(t, err, "resolving mcpServers.old.oauth.client_secret: the variable CLIENT is not set")
 		t.Setenv("TOKEN", "s3cret")
+		t.Setenv("TENANT", "t3nant")
+		t.Setenv("CLIENT", "cl13nt")
 		r, err := c.Resolve()
 		require.NoError(t, err)
+		require.Equal(t, map[string]string{"X-Tenant": "t3nant"}, r.MCPServers["bank"].Sent())
+		require.Equal(t, "1234", r.MCPServers["bank"].JWT.Key.Reveal())
+		require.Equal(t, "cl13nt", r.MCPServers["old"].OAuth.ClientSecret.Reveal())
 		require.Equal(t, map[string]string{"TOKEN": "Bearer s3cret", "PLAIN": "1", "MONEY": "${x}"}, r.MCPServers["files"].Environ())
 		require.Equal(t, map[string]string{"PIN": "1234"}, r.Skills["words"].Environ())
 		require.Equal(t, Secret("Bearer ${env:TOKEN}"), c.MCPServers["files"].Env["TOKEN"], "the original stays")
@@ -284,10 +315,35 @@ func TestRefused(t *testing.T) {
 		"number in env":    {"skills: {f: {command: x, env: {A: 1}}}", "skills.f.env.A is a number, but must be a string", "", diag.ConfigValue, 1, 35},
 		"provider":         {"skills: {'a b': {command: x}}", `"a b" cannot be the name of a provider`, "", diag.ConfigKey, 1, 10},
 		"built in":         {"skills: {engine: {command: x}}", "the provider engine is built in", "", diag.ConfigKey, 1, 18},
-		"no command":       {"mcpServers:\n  f: {args: []}", "mcpServers.f has no command", "", diag.ConfigValue, 2, 6},
+		"no command":       {"mcpServers:\n  f: {args: []}", "mcpServers.f has neither command nor url", "", diag.ConfigValue, 2, 6},
+		"two kinds":        {"mcpServers: {f: {command: x, url: 'https://x'}}", "mcpServers.f has both command and url", "", diag.ConfigValue, 1, 35},
+		"a child's key":    {"mcpServers: {f: {url: 'https://x', env: {}}}", "mcpServers.f has env, which nothing with a url has", "", diag.ConfigValue, 1, 36},
+		"a remote's key":   {"mcpServers: {f: {command: x, jwt: {key: '${env:X}', issuer: a}}}", "mcpServers.f has jwt, which nothing with a command has", "", diag.ConfigValue, 1, 30},
+		"plain":            {"mcpServers: {f: {url: 'http://example.com'}}", "mcpServers.f.url must be an HTTPS address: plain HTTP is allowed only on this machine", "", diag.ConfigValue, 1, 23},
+		"no address":       {"mcpServers: {f: {url: x}}", "mcpServers.f.url must be an HTTPS address", "", diag.ConfigValue, 1, 23},
+		"user in a URL":    {"mcpServers: {f: {url: 'https://a:b@x'}}", "mcpServers.f.url must have neither a user nor a fragment", "", diag.ConfigValue, 1, 23},
+		"secret in a URL":  {"mcpServers: {f: {url: 'https://x/${env:X}'}}", "no reference to a secret may stand in mcpServers.f.url", "", diag.ConfigSecret, 1, 34},
+		"two credentials":  {"mcpServers: {f: {url: 'https://x', jwt: {key: '${env:X}', issuer: a}, headers: {authorization: '${env:X}'}}}", "headers.authorization is a second credential beside jwt", "", diag.ConfigValue, 1, 81},
+		"jwt and oauth":    {"mcpServers:\n  f:\n    url: https://x\n    oauth: {issuer: 'https://i', token_url: 'https://t', client_id: a, client_secret: '${env:X}'}\n    jwt: {key: '${env:X}', issuer: a}", "jwt is a second credential beside oauth", "", diag.ConfigValue, 5, 5},
+		"written token":    {"mcpServers: {f: {url: 'https://x', headers: {Authorization: abc}}}", "mcpServers.f.headers.Authorization must be a reference to a secret, not the secret", "", diag.ConfigSecret, 1, 61},
+		"header":           {"mcpServers: {f: {url: 'https://x', headers: {'a b': abc}}}", `"a b" cannot be the name of a header`, "", diag.ConfigKey, 1, 46},
+		"header twice":     {"mcpServers: {f: {url: 'https://x', headers: {x-a: abc, X-A: d}}}", "mcpServers.f.headers has the header X-A twice", "", diag.ConfigKey, 1, 56},
+		"no jwt key":       {"mcpServers: {f: {url: 'https://x', jwt: {issuer: a}}}", "mcpServers.f.jwt has no key", "", diag.ConfigValue, 1, 41},
+		"written jwt key":  {"mcpServers: {f: {url: 'https://x', jwt: {issuer: a, key: b}}}", "mcpServers.f.jwt.key must be a reference to a secret, not the secret", "", diag.ConfigSecret, 1, 58},
+		"no client":        {"mcpServers: {f: {url: 'https://x', oauth: {issuer: 'https://i', token_url: 'https://t', client_secret: '${env:X}'}}}", "mcpServers.f.oauth has no client_id", "", diag.ConfigValue, 1, 43},
+		"plain token URL":  {"mcpServers: {f: {url: 'https://x', oauth: {issuer: 'https://i', token_url: 'http://t', client_id: a, client_secret: '${env:X}'}}}", "mcpServers.f.oauth.token_url must be an HTTPS address: plain HTTP is allowed only on this machine", "", diag.ConfigValue, 1, 76},
+		"key in a section": {"mcpServers: {f: {url: 'https://x', tls: {ca: x}}}", `there is no key "mcpServers.f.tls.ca"`, "", diag.ConfigKey, 1, 42},
+		"section no map":   {"mcpServers: {f: {url: 'https://x', tls: x}}", "mcpServers.f.tls is a string, but must be a map", "", diag.ConfigValue, 1, 41},
+		"half a pair":      {"mcpServers: {f: {url: 'https://x', tls: {cert_file: x}}}", "mcpServers.f.tls has one of cert_file and key_file", "", diag.ConfigValue, 1, 41},
+		"tls without":      {"mcpServers: {f: {url: 'http://localhost', tls: {server_name: x}}}", "mcpServers.f has tls, and its url is one without", "", diag.ConfigValue, 1, 48},
+		"pin":              {"mcpServers: {f: {url: 'https://x', tls: {pins: ['sha256:00']}}}", "mcpServers.f.tls.pins must hold digests such as sha256:… with 64 small hexadecimal digits", "", diag.ConfigValue, 1, 49},
+		"network":          {"mcpServers: {f: {url: 'https://x', addresses: [10.0.0.1/8]}}", `mcpServers.f.addresses holds what is no network: "10.0.0.1/8" has bits beyond its length: it is 10.0.0.0/8`, "", diag.ConfigValue, 1, 47},
+		"lifetime":         {"mcpServers: {f: {url: 'https://x', jwt: {key: '${env:X}', issuer: a, lifetime: 2h}}}", "mcpServers.f.jwt.lifetime must be between 5s and 1h0m0s", "", diag.ConfigValue, 1, 80},
+		"type of a remote": {"mcpServers: {f: {type: stdio, url: 'https://x'}}", "mcpServers.f is of type stdio, and has a url", "", diag.ConfigValue, 1, 24},
+		"foreign":          {"mcpServers: {f: {command: x, timeout: 1}}", "not supported yet: mcpServers.f.timeout", "", diag.ConfigNotSupported, 1, 30},
 		"entry key":        {"mcpServers: {f: {command: x, argz: []}}", `there is no key "mcpServers.f.argz"`, "args", diag.ConfigKey, 1, 30},
-		"url":              {"mcpServers: {f: {url: 'https://x'}}", "not supported yet: mcpServers.f.url", "", diag.ConfigNotSupported, 1, 18},
-		"transport":        {"mcpServers: {f: {type: sse, command: x}}", "not supported yet: MCP servers that are not of type stdio", "", diag.ConfigNotSupported, 1, 24},
+		"transport":        {"mcpServers: {f: {type: sse, command: x}}", "mcpServers.f is of type sse, and has a command", "", diag.ConfigValue, 1, 24},
+		"other transport":  {"mcpServers: {f: {type: websocket, url: 'https://x'}}", `mcpServers.f.type is "websocket"; possible are stdio, http, sse`, "", diag.ConfigValue, 1, 24},
 		"syntax":           {"worker: [", "", "", diag.ConfigFile, 0, 0},
 		"duplicate":        {"catalog: a\ncatalog: b", "", "", diag.ConfigFile, 0, 0},
 		"two documents":    {"catalog: a\n---\ncatalog: b", "the file holds more than one document", "", diag.ConfigFile, 3, 1},
@@ -382,7 +438,8 @@ func TestSchemaAgrees(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, schema.Validate(anyOf(t, full)))
 	for _, bad := range []string{"wroker: {}", "dev: {port: 65536}", "worker: {roles: [auditor]}", "temporal: {api_key: abc}", "guardian: {key: abc}", "pkcs11: {pin: abc}", "temporal: {api_key: 'pkcs11:token=t;object=u'}",
-		"mcpServers: {f: {args: []}}", "mcpServers: {f: {url: x}}", "skills: {'a b': {command: x}}", "skills: {f: {command: x, env: {A: 1}}}"} {
+		"mcpServers: {f: {args: []}}", "mcpServers: {f: {url: x}}", "mcpServers: {f: {url: 'https://x', command: x}}",
+		"mcpServers: {f: {url: 'https://x', tls: {pins: [x]}}}", "mcpServers: {f: {url: 'https://x', jwt: {issuer: x}}}", "mcpServers: {f: {url: 'https://x', headers: {'a b': x}}}", "skills: {'a b': {command: x}}", "skills: {f: {command: x, env: {A: 1}}}"} {
 		require.Error(t, schema.Validate(anyOf(t, bad)), bad)
 	}
 }

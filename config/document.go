@@ -112,38 +112,13 @@ func entries(l *loader, v *syntax.Value, section string, read func(*syntax.Value
 	}
 }
 
-// foreign holds the keys of mcpServers that other hosts know, or that later versions of
-// this one will know.
-var foreign = []string{"url", "headers", "auth", "oauth", "disabled", "autoApprove", "alwaysAllow", "timeout"}
-
-func (l *loader) server(v *syntax.Value, name, at string) {
-	s := Server{Env: map[string]Secret{}, Dir: l.dir}
-	known := v
-	for _, f := range v.Fields {
-		switch {
-		case f.Key.Text == "type" && f.Value.Kind == syntax.String && f.Value.Text == "stdio":
-		case f.Key.Text == "type":
-			l.report(diag.ConfigNotSupported, f.Value.Range(), "not supported yet: MCP servers that are not of type stdio",
-				"Servers that are started as a child and spoken to on standard input and output are supported.")
-		case slices.Contains(foreign, f.Key.Text):
-			l.report(diag.ConfigNotSupported, f.Key.Range(), fmt.Sprintf("not supported yet: %s.%s", at, f.Key.Text),
-				"Servers that are started as a child and spoken to on standard input and output are supported.")
-			if f.Key.Text == "url" {
-				known = nil // a missing command would not be the mistake to report
-			}
-		}
-	}
-	fields(l, serverKeys, &s, v, at, known != nil, append([]string{"type"}, foreign...))
-	l.config.MCPServers[name] = s
-}
-
 func (l *loader) skill(v *syntax.Value, name, at string) {
 	if name == "engine" || name == "plan" {
 		l.report(diag.ConfigKey, v.Range(), fmt.Sprintf("the provider %s is built in", name), "Choose another name for this executable.")
 		return
 	}
 	s := Skill{Env: map[string]Secret{}, Dir: l.dir}
-	fields(l, skillKeys, &s, v, at, true, nil)
+	fields(l, skillKeys, &s, v, at, nil)
 	l.config.Skills[name] = s
 }
 
@@ -165,7 +140,7 @@ func (l *loader) witnesses(v *syntax.Value) {
 			continue
 		}
 		var w Witness
-		fields(l, witnessKeys, &w, item, at, true, nil)
+		fields(l, witnessKeys, &w, item, at, nil)
 		if (w.File == "") == (w.URL == "") {
 			l.report(diag.ConfigValue, item.Range(), at+" must have either file or url", "A witness is asked in a shared folder, or by HTTPS.")
 		}
@@ -177,23 +152,37 @@ func (l *loader) witnesses(v *syntax.Value) {
 }
 
 // fields reads an entry by its table. It ignores the keys in passed, which were read before.
-func fields[T any](l *loader, table []key[T], into *T, v *syntax.Value, at string, complete bool, passed []string) {
+func fields[T any](l *loader, table []key[T], into *T, v *syntax.Value, at string, passed []string) {
+	within(l, table, "", into, v, at, passed)
+}
+
+// within reads a map of an entry, whose keys are those of the table under prefix.
+func within[T any](l *loader, table []key[T], prefix string, into *T, v *syntax.Value, at string, passed []string) {
 	var names []string
 	for _, k := range table {
-		names = append(names, k.name)
-		if k.required && complete && v.Get(k.name) == nil {
-			l.report(diag.ConfigValue, v.Range(), fmt.Sprintf("%s has no %s", at, k.name), k.doc)
+		rest, ok := strings.CutPrefix(k.name, prefix)
+		if !ok {
+			continue
+		}
+		name, _, deeper := strings.Cut(rest, ".")
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		if k.required && !deeper && v.Get(name) == nil {
+			l.report(diag.ConfigValue, v.Range(), fmt.Sprintf("%s has no %s", at, name), k.doc)
 		}
 	}
 	for _, f := range v.Fields {
-		if slices.Contains(passed, f.Key.Text) {
-			continue
+		name := f.Key.Text
+		i := slices.IndexFunc(table, func(k key[T]) bool { return k.name == prefix+name })
+		switch {
+		case slices.Contains(passed, name):
+		case !slices.Contains(names, name):
+			l.unknown(f.Key, at+"."+name, names)
+		case i >= 0:
+			set(l, table[i], into, f.Value, at+"."+name)
+		case l.isMap(f.Value, at+"."+name):
+			within(l, table, prefix+name+".", into, f.Value, at+"."+name, nil)
 		}
-		i := slices.Index(names, f.Key.Text)
-		if i < 0 {
-			l.unknown(f.Key, at+"."+f.Key.Text, names)
-			continue
-		}
-		set(l, table[i], into, f.Value, at+"."+names[i])
 	}
 }

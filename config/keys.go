@@ -19,6 +19,8 @@ const (
 	choices                // *[]string, out of one of
 	secrets                // *map[string]Secret
 	references             // *[]Secret
+	headers                // *map[string]Secret, by names of HTTP headers
+	networks               // *[]netip.Prefix
 )
 
 // key is one key of chimera.yaml, or of an entry in a map of it.
@@ -30,8 +32,12 @@ type key[T any] struct {
 	at       func(*T) any
 	min, max int64
 	oneOf    []string
+	// required: there is an entry, or a section of one, only with this key.
 	required bool
-	doc      string
+	// check, if not nil, says what is wrong with a text, which also matches pattern, if that is not "".
+	check   func(string) error
+	pattern string
+	doc     string
 }
 
 const second = int64(1e9)
@@ -202,8 +208,10 @@ var witnessKeys = []key[Witness]{
 
 // serverKeys are the keys of an entry of mcpServers.
 var serverKeys = []key[Server]{
-	{name: "command", sort: command, required: true, at: func(s *Server) any { return &s.Command },
-		doc: "The program to start: a name that is looked up on PATH, or a path."},
+	{name: "type", sort: choice, oneOf: []string{"stdio", "http", "sse"}, at: func(s *Server) any { return &s.Type },
+		doc: "How it is spoken to: `stdio` with `command`; with `url` `http`, which is streamable HTTP, or `sse`, the older HTTP with server-sent events. By default `stdio` or `http`."},
+	{name: "command", sort: command, at: func(s *Server) any { return &s.Command },
+		doc: "The program to start: a name that is looked up on PATH, or a path. Set either this or `url`."},
 	{name: "args", sort: texts, at: func(s *Server) any { return &s.Args },
 		doc: "Its arguments, passed on unchanged: no shell, no references to secrets (everybody on the machine can read arguments)."},
 	{name: "env", sort: secrets, at: func(s *Server) any { return &s.Env },
@@ -211,7 +219,45 @@ var serverKeys = []key[Server]{
 	{name: "cwd", sort: path, at: func(s *Server) any { return &s.Dir },
 		doc: "Its working directory; by default the folder of chimera.yaml."},
 	{name: "roles", sort: choices, oneOf: callers, at: func(s *Server) any { return &s.Roles },
-		doc: "The roles that start it, and resolve the secrets of its environment: `[tools]`, `[effects]`, or both. What can commit belongs to `[effects]` alone. If it is empty, both do; in production a worker with role `effects` refuses that for a server with committing operations."},
+		doc: "The roles that start or reach it, and resolve its secrets: `[tools]`, `[effects]`, or both. What can commit belongs to `[effects]` alone. If it is empty, both do; in production a worker with role `effects` refuses that for a server with committing operations."},
+	{name: "url", sort: text, at: func(s *Server) any { return &s.URL }, check: checkURL, pattern: webPattern,
+		doc: "Where a remote server is: an HTTPS address; TLS 1.3 is required. Plain HTTP is allowed only on this machine. Redirects are not followed, and proxies in the environment are ignored. In production a worker with a catalog does not start if a remote server has operations with effects, and neither a client certificate (`tls.cert_file`) nor `jwt`."},
+	{name: "addresses", sort: networks, at: func(s *Server) any { return &s.Addresses },
+		doc: "Networks, such as `10.1.0.0/16` or `127.0.0.1/32`, whose addresses may be dialled for this server although they are not public: loopback, private, link-local and other special addresses are refused otherwise, whatever name leads to them. An IPv4 address that NAT64 or 6to4 carries needs a network of IPv6 addresses. They hold for `oauth.token_url`, too."},
+	{name: "headers", sort: headers, at: func(s *Server) any { return &s.Headers },
+		doc: "Headers that are sent with each request. Values may contain references to secrets; `Authorization` must, and stands for `jwt` and `oauth`. Headers of the protocol cannot be set."},
+	{name: "tls.ca_file", sort: path, at: func(s *Server) any { return &s.TLS.CAFile },
+		doc: "PEM file with the certificate authorities to trust for the server's certificate, instead of the system's; for `oauth.token_url`, in addition to them."},
+	{name: "tls.cert_file", sort: path, at: func(s *Server) any { return &s.TLS.CertFile },
+		doc: "PEM file with the client's certificate, for mTLS. It is read for each session, as are the other files, so that it can be replaced."},
+	{name: "tls.key_file", sort: path, at: func(s *Server) any { return &s.TLS.KeyFile },
+		doc: "PEM file with the private key of the client's certificate."},
+	{name: "tls.server_name", sort: text, at: func(s *Server) any { return &s.TLS.ServerName },
+		doc: "The name that the server's certificate must have, if it is not the host of the URL."},
+	{name: "tls.pins", sort: texts, at: func(s *Server) any { return &s.TLS.Pins }, check: checkPin, pattern: pinPattern,
+		doc: "Digests of public keys, `sha256:` and 64 small hexadecimal digits of SubjectPublicKeyInfo. If there are any, the server's certificate, or an authority that vouches for it, must have one of these keys, in addition to being valid. Name the next key before the server changes to it. `openssl x509 -pubkey -noout -in cert.pem | openssl pkey -pubin -outform der | sha256sum` prints the digits."},
+	{name: "jwt.key", sort: secret, required: true, at: func(s *Server) any { return &s.JWT.Key },
+		doc: "A reference to a private key, PKCS #8 in PEM, Ed25519 or P-256: each request has a token of its own that it signs (`Authorization: Bearer`), with the claims iss, sub, aud, iat, exp and jti."},
+	{name: "jwt.issuer", sort: text, required: true, at: func(s *Server) any { return &s.JWT.Issuer },
+		doc: "The claim iss."},
+	{name: "jwt.subject", sort: text, at: func(s *Server) any { return &s.JWT.Subject },
+		doc: "The claim sub; by default the issuer."},
+	{name: "jwt.audience", sort: text, at: func(s *Server) any { return &s.JWT.Audience },
+		doc: "The claim aud; by default the URL."},
+	{name: "jwt.key_id", sort: text, at: func(s *Server) any { return &s.JWT.KeyID },
+		doc: "The header kid."},
+	{name: "jwt.lifetime", sort: duration, min: 5 * second, max: 3600 * second, at: func(s *Server) any { return &s.JWT.Lifetime },
+		doc: "How long a token is good; by default one minute."},
+	{name: "oauth.issuer", sort: text, required: true, at: func(s *Server) any { return &s.OAuth.Issuer }, check: checkURL, pattern: webPattern,
+		doc: "The authorization server, of which the client credentials grant of OAuth 2.1 gets tokens for the server. It is never discovered: what the server says about its authorization server does not count."},
+	{name: "oauth.token_url", sort: text, required: true, at: func(s *Server) any { return &s.OAuth.TokenURL }, check: checkURL, pattern: webPattern,
+		doc: "Where it gives tokens. A token is asked for with the server's URL as `resource`."},
+	{name: "oauth.client_id", sort: text, required: true, at: func(s *Server) any { return &s.OAuth.ClientID },
+		doc: "The client's id."},
+	{name: "oauth.client_secret", sort: secret, required: true, at: func(s *Server) any { return &s.OAuth.ClientSecret },
+		doc: "A reference to the client's secret."},
+	{name: "oauth.scopes", sort: texts, at: func(s *Server) any { return &s.OAuth.Scopes },
+		doc: "The scopes to ask for."},
 }
 
 // skillKeys are the keys of an entry of skills.

@@ -64,7 +64,7 @@ const preface = "# Configuration\n\n" +
 	"A relative path in the file is relative to the file's folder; one in a variable or a\n" +
 	"default is relative to the working directory. A `command` without a slash is looked up on `PATH`.\n\n" +
 	"## Secrets\n\n" +
-	"Values of `env`, `temporal.api_key`, `store.url`, `ledger.key`, `trust.author_key`, `trust.start_key`, `guardian.key`, `pkcs11.pin`, `payload.keys`,\n" +
+	"Values of `env` and `headers`, `jwt.key` and `oauth.client_secret` of MCP servers, `temporal.api_key`, `store.url`, `ledger.key`, `trust.author_key`, `trust.start_key`, `guardian.key`, `pkcs11.pin`, `payload.keys`,\n" +
 	"`console.codec.token` and `console.guardian.token` may contain references: `${env:NAME}` is a variable of the worker's environment, `${file:PATH}` the\n" +
 	"text of a file of at most 64 KiB, without its final newline. `$${` stands for `${`. The worker resolves references when it starts. If it\n" +
 	"cannot resolve one, it stops with an error that names it. Secrets are never printed, and\n" +
@@ -91,7 +91,17 @@ func markdown() []byte {
 		"checkpoints asks them in the background; the log waits for none of them.\n\n")
 	entryTable(&b, witnessKeys)
 	b.WriteString("\n### `mcpServers`\n\nThe MCP servers, by the name that plans give as `provider_name`, in the form that other MCP\n" +
-		"hosts use. `type: stdio` is allowed. Servers with a URL are not supported yet.\n\n")
+		"hosts use. A server is started as a child and spoken to on standard input and output\n" +
+		"(`command`), or it is a remote one (`url`). A dot stands for a map within the entry:\n" +
+		"`tls.ca_file` is `tls: {ca_file: …}`. What is required below `jwt` and `oauth` is so if they\n" +
+		"are there. A request to a remote server has one credential: `jwt`, `oauth`, or a header\n" +
+		"`Authorization`; the client's certificate may be there as well.\n\n" +
+		"```yaml\n" +
+		"mcpServers:\n  payments:\n    url: https://mcp.bank.example.com/mcp\n    roles: [effects]\n" +
+		"    tls:\n      cert_file: /run/secrets/chimera.pem\n      key_file: /run/secrets/chimera.key\n" +
+		"      pins: [\"sha256:0f1d2c3b4a59687786958493a2b1c0decafe0123456789abcdef0123456789ab\"]\n" +
+		"    jwt:\n      key: ${file:/run/secrets/payments-jwt.pem}\n      issuer: chimera.example.com\n" +
+		"```\n\n")
 	entryTable(&b, serverKeys)
 	b.WriteString("\n### `skills`\n\nExecutables that speak JSON on standard input and output, by the name that plans give as\n" +
 		"`provider_name`. The names `engine` and `plan` are reserved.\n\n")
@@ -130,10 +140,12 @@ func valueText[T any](k key[T]) string {
 		return "`" + strings.Join(k.oneOf, "` or `") + "`"
 	case choices:
 		return "list of `" + strings.Join(k.oneOf, "`, `") + "`"
-	case secrets:
+	case secrets, headers:
 		return "map of strings and references"
 	case texts:
 		return "list of strings"
+	case networks:
+		return "list of networks"
 	case references:
 		return "list of references"
 	case paths:
@@ -184,7 +196,6 @@ type object struct {
 	Required    []string          `json:"required,omitempty"`
 	Items       *object           `json:"items,omitempty"`
 	Enum        []string          `json:"enum,omitempty"`
-	Const       string            `json:"const,omitempty"`
 	Minimum     *int64            `json:"minimum,omitempty"`
 	Maximum     *int64            `json:"maximum,omitempty"`
 	MinItems    int               `json:"minItems,omitempty"`
@@ -195,6 +206,7 @@ type object struct {
 	Pattern     string            `json:"pattern,omitempty"`
 	Default     any               `json:"default,omitempty"`
 	MaxNamed    int               `json:"maxProperties,omitempty"`
+	OneOf       []object          `json:"oneOf,omitempty"`
 }
 
 // jsonSchema is schemas/config.json.
@@ -236,7 +248,7 @@ func jsonSchema(t *testing.T) []byte {
 		at[levels[len(levels)-1]] = o
 	}
 	server := entrySchema(serverKeys)
-	server.Properties["type"] = object{Const: "stdio", Description: "The transport; only stdio is supported yet."}
+	server.OneOf = []object{{Required: []string{"command"}}, {Required: []string{"url"}}}
 	root.Properties["mcpServers"] = named("The MCP servers, by the name that plans give as provider_name.", server)
 	witness := entrySchema(witnessKeys)
 	root.Properties["ledger"].Properties["witnesses"] = object{Type: "array", MaxItems: maxWitnesses, Items: &witness,
@@ -257,9 +269,24 @@ func named(doc string, entry object) object {
 func entrySchema[T any](table []key[T]) object {
 	o := object{Type: "object", Properties: map[string]object{}, Additional: false}
 	for _, k := range table {
-		o.Properties[k.name] = valueSchema(k)
+		section, name, nested := strings.Cut(k.name, ".")
+		at := o
+		if nested {
+			var ok bool
+			if at, ok = o.Properties[section]; !ok {
+				at = object{Type: "object", Properties: map[string]object{}, Additional: false}
+			}
+		} else {
+			name = k.name
+		}
+		at.Properties[name] = valueSchema(k)
 		if k.required {
-			o.Required = append(o.Required, k.name)
+			at.Required = append(at.Required, name)
+		}
+		if nested {
+			o.Properties[section] = at
+		} else {
+			o = at
 		}
 	}
 	return o
@@ -276,13 +303,16 @@ func valueSchema[T any](k key[T]) object {
 		o.Type, o.Enum = "string", k.oneOf
 	case choices:
 		o.Type, o.MinItems, o.Unique, o.Items = "array", 1, true, &object{Enum: k.oneOf}
-	case texts:
-		o.Type, o.MaxItems, o.Items = "array", maxTexts, &object{Type: "string", MaxLength: maxText}
+	case texts, networks:
+		o.Type, o.MaxItems, o.Items = "array", maxTexts, &object{Type: "string", MaxLength: maxText, Pattern: k.pattern}
 	case paths:
 		o.Type, o.MaxItems, o.Unique, o.Items = "array", maxTexts, true, &object{Type: "string", MinLength: 1, MaxLength: maxText}
 	case secrets:
 		o.Type, o.MaxNamed = "object", maxNamed
 		o.Names, o.Additional = &object{Pattern: variableName.String()}, object{Type: "string", MaxLength: maxText}
+	case headers:
+		o.Type, o.MaxNamed = "object", maxNamed
+		o.Names, o.Additional = &object{Pattern: headerName.String()}, object{Type: "string", MaxLength: maxText}
 	case references:
 		o.Type, o.MaxItems, o.Items = "array", maxTexts, &object{Type: "string", MaxLength: maxText, Pattern: `\$\{(env|file):[^}]+\}`}
 	case secret:
@@ -290,7 +320,7 @@ func valueSchema[T any](k key[T]) object {
 	case private:
 		o.Type, o.MaxLength, o.Pattern = "string", maxText, `\$\{(env|file):[^}]+\}|^[Pp][Kk][Cc][Ss]11:[^?]*=`
 	default:
-		o.Type, o.MaxLength = "string", maxText
+		o.Type, o.MaxLength, o.Pattern = "string", maxText, k.pattern
 	}
 	return o
 }

@@ -40,24 +40,27 @@ func (c Config) Resolve(roles ...string) (Config, error) {
 		}
 		return value
 	}
-	all := func(at string, env map[string]Secret) map[string]Secret {
-		open := make(map[string]Secret, len(env))
-		for _, name := range slices.Sorted(maps.Keys(env)) {
-			open[name] = one(at+".env."+name, env[name])
+	all := func(at string, values map[string]Secret) map[string]Secret {
+		open := make(map[string]Secret, len(values))
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			open[name] = one(at+"."+name, values[name])
 		}
 		return open
 	}
 	servers := make(map[string]Server, len(c.MCPServers))
 	for _, name := range slices.Sorted(maps.Keys(c.MCPServers)) {
 		s := c.MCPServers[name]
-		s.Env = all("mcpServers."+name, s.Env)
+		at := "mcpServers." + name
+		s.Env, s.Headers = all(at+".env", s.Env), all(at+".headers", s.Headers)
+		s.JWT.Key = one(at+".jwt.key", s.JWT.Key)
+		s.OAuth.ClientSecret = one(at+".oauth.client_secret", s.OAuth.ClientSecret)
 		servers[name] = s
 	}
 	c.MCPServers = servers
 	skills := make(map[string]Skill, len(c.Skills))
 	for _, name := range slices.Sorted(maps.Keys(c.Skills)) {
 		s := c.Skills[name]
-		s.Env = all("skills."+name, s.Env)
+		s.Env = all("skills."+name+".env", s.Env)
 		skills[name] = s
 	}
 	c.Skills = skills

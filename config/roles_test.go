@@ -20,9 +20,10 @@ trust: {author_key: '${env:R_AUTHOR}', start_key: '${env:R_START}'}
 payload: {keys: ['${env:R_PAYLOAD}']}
 console: {codec: {token: '${env:R_CODEC}'}}
 skills: {s: {command: x, env: {A: '${env:R_SKILL}'}}}
-mcpServers: {m: {command: x, env: {A: '${env:R_SERVER}'}}}
+mcpServers:
+  m: {url: 'https://x', headers: {A: '${env:R_SERVER}'}, oauth: {issuer: 'https://i', token_url: 'https://t', client_id: a, client_secret: '${env:R_CLIENT}'}}
 `
-	all := []string{"R_URL", "R_LOG", "R_AUTHOR", "R_START", "R_PAYLOAD", "R_CODEC", "R_SKILL", "R_SERVER"}
+	all := []string{"R_URL", "R_LOG", "R_AUTHOR", "R_START", "R_PAYLOAD", "R_CODEC", "R_SKILL", "R_SERVER", "R_CLIENT"}
 	for name, c := range map[string]struct {
 		blobs string
 		roles []string
@@ -30,10 +31,10 @@ mcpServers: {m: {command: x, env: {A: '${env:R_SERVER}'}}}
 		fails bool // where nothing else is set
 	}{
 		"engine":                  {"dir", []string{"engine"}, []Secret{"R_URL", "R_LOG", "R_PAYLOAD"}, false},
-		"tools":                   {"dir", []string{"tools"}, []Secret{"R_PAYLOAD", "R_SKILL", "R_SERVER"}, true},
-		"tools, values in tables": {"database", []string{"tools"}, []Secret{"R_URL", "R_PAYLOAD", "R_SKILL", "R_SERVER"}, true},
-		"both":                    {"dir", []string{"engine", "tools"}, []Secret{"R_URL", "R_LOG", "R_PAYLOAD", "R_SKILL", "R_SERVER"}, true},
-		"as configured":           {"dir", nil, []Secret{"R_URL", "R_LOG", "R_PAYLOAD", "R_SKILL", "R_SERVER"}, true},
+		"tools":                   {"dir", []string{"tools"}, []Secret{"R_PAYLOAD", "R_SKILL", "R_SERVER", "R_CLIENT"}, true},
+		"tools, values in tables": {"database", []string{"tools"}, []Secret{"R_URL", "R_PAYLOAD", "R_SKILL", "R_SERVER", "R_CLIENT"}, true},
+		"both":                    {"dir", []string{"engine", "tools"}, []Secret{"R_URL", "R_LOG", "R_PAYLOAD", "R_SKILL", "R_SERVER", "R_CLIENT"}, true},
+		"as configured":           {"dir", nil, []Secret{"R_URL", "R_LOG", "R_PAYLOAD", "R_SKILL", "R_SERVER", "R_CLIENT"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(dir, c.blobs+".yaml")

@@ -4,13 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/dial"
 	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/trust/pkcs11"
@@ -37,7 +40,7 @@ func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 			wrong(v, article(k.sort))
 			return
 		}
-	case texts, choices, paths:
+	case texts, choices, paths, networks:
 		if v.Kind != syntax.List {
 			wrong(v, article(k.sort))
 			return
@@ -52,7 +55,7 @@ func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 				wrong(item, "a list of strings (quote what looks like a number)")
 				return
 			}
-			if !l.plain(item, name) {
+			if !l.plain(item, name) || !l.fits(k.check, item, name, k.doc) {
 				return
 			}
 			list = append(list, item.Text)
@@ -84,7 +87,10 @@ func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 		*k.at(into).(*[]Secret) = list
 		return
 	case secrets:
-		l.secrets(v, name, *k.at(into).(*map[string]Secret))
+		l.secrets(v, name, variableName, "a variable", *k.at(into).(*map[string]Secret))
+		return
+	case headers:
+		l.secrets(v, name, headerName, "a header", *k.at(into).(*map[string]Secret))
 		return
 	}
 	if k.sort == secret || k.sort == private {
@@ -99,7 +105,7 @@ func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 		*k.at(into).(*Secret) = Secret(v.Text)
 		return
 	}
-	if v.Kind == syntax.String && !l.plain(v, name) {
+	if v.Kind == syntax.String && (!l.plain(v, name) || !l.fits(k.check, v, name, k.doc)) {
 		return
 	}
 	if err := assign(k, into, v.Text, nil, l.dir); err != nil {
@@ -123,11 +129,11 @@ func article(s sort) string {
 		return "a duration such as 30s"
 	case period:
 		return "a duration such as 90d or 7y"
-	case texts, choices, paths:
+	case texts, choices, paths, networks:
 		return "a list of strings"
 	case references:
 		return "a list of strings with a reference such as ${env:NAME}"
-	case secrets:
+	case secrets, headers:
 		return "a map of strings"
 	}
 	return "something else"
@@ -142,10 +148,22 @@ func (l *loader) plain(v *syntax.Value, name string) bool {
 	}
 	if i := strings.Index(v.Text, "${"); i >= 0 {
 		l.report(diag.ConfigSecret, v.Sub(i, i+2), "no reference to a secret may stand in "+name,
-			"References are resolved in the values of env, in temporal.api_key, store.url, ledger.key, trust.author_key, trust.start_key, guardian.key, pkcs11.pin, payload.keys and the tokens of console.")
+			"References are resolved in the values of env and headers, in jwt.key and oauth.client_secret of MCP servers, in temporal.api_key, store.url, ledger.key, trust.author_key, trust.start_key, guardian.key, pkcs11.pin, payload.keys and the tokens of console.")
 		return false
 	}
 	return true
+}
+
+// fits reports whether a text passes the check of its key, if that has one.
+func (l *loader) fits(check func(string) error, v *syntax.Value, name, doc string) bool {
+	if check == nil {
+		return true
+	}
+	err := check(v.Text)
+	if err != nil {
+		l.report(diag.ConfigValue, v.Range(), name+" "+err.Error(), doc)
+	}
+	return err == nil
 }
 
 func unfit(s string) string {
@@ -179,7 +197,12 @@ func (l *loader) references(v *syntax.Value, name string, must bool) bool {
 	return true
 }
 
-func (l *loader) secrets(v *syntax.Value, name string, into map[string]Secret) {
+// headerName is the form of the names of headers.
+var headerName = regexp.MustCompile(`^[0-9A-Za-z_-]{1,128}$`)
+
+// secrets reads a map of texts that may hold references to secrets; names is the form of its
+// keys, which are names of what.
+func (l *loader) secrets(v *syntax.Value, name string, names *regexp.Regexp, what string, into map[string]Secret) {
 	if v.Kind == syntax.Null {
 		return
 	}
@@ -191,15 +214,20 @@ func (l *loader) secrets(v *syntax.Value, name string, into map[string]Secret) {
 		return
 	}
 	for _, f := range v.Fields {
-		if !variableName.MatchString(f.Key.Text) {
-			l.report(diag.ConfigKey, f.Key.Range(), excerpt.Quote(f.Key.Text, 80)+" cannot be the name of a variable", "")
+		if !names.MatchString(f.Key.Text) {
+			l.report(diag.ConfigKey, f.Key.Range(), excerpt.Quote(f.Key.Text, 80)+" cannot be the name of "+what, "")
 			continue
+		}
+		for other := range into {
+			if names == headerName && strings.EqualFold(other, f.Key.Text) {
+				l.report(diag.ConfigKey, f.Key.Range(), fmt.Sprintf("%s has the header %s twice", name, f.Key.Text), "")
+			}
 		}
 		if f.Value.Kind != syntax.String {
 			l.report(diag.ConfigValue, f.Value.Range(), fmt.Sprintf("%s.%s is a %s, but must be a string", name, f.Key.Text, f.Value.Kind), "Quote what looks like a number.")
 			continue
 		}
-		if l.references(f.Value, name+"."+f.Key.Text, false) {
+		if l.references(f.Value, name+"."+f.Key.Text, names == headerName && strings.EqualFold(f.Key.Text, "Authorization")) {
 			into[f.Key.Text] = Secret(f.Value.Text)
 		}
 	}
@@ -248,6 +276,15 @@ func assign[T any](k key[T], into *T, raw string, list []string, dir string) err
 		*at = nil
 		for _, item := range list {
 			*at = append(*at, Secret(item))
+		}
+	case *[]netip.Prefix:
+		*at = nil
+		for _, item := range list {
+			p, err := dial.ParsePrefix(item)
+			if err != nil {
+				return fmt.Errorf("holds what is no network: %w", err)
+			}
+			*at = append(*at, p)
 		}
 	case *[]string:
 		if k.sort == choices {

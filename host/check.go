@@ -3,9 +3,11 @@ package host
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"chimera.ai/engine/ledger/witness"
+	"chimera.ai/engine/plan"
 	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
 )
@@ -23,6 +25,9 @@ func (o Options) Check() error {
 	if err := o.apart(); err != nil {
 		return err
 	}
+	if err := o.servers(); err != nil {
+		return err
+	}
 	if o.has(RoleGuardian) || o.has(RoleEffects) {
 		switch {
 		case o.Trust == nil:
@@ -34,6 +39,27 @@ func (o Options) Check() error {
 		}
 	}
 	return witness.CheckAll(o.Witnesses, 0)
+}
+
+// servers refuses MCP servers that no call could reach, and, in production, a remote one that has
+// effects and cannot verify who calls it.
+func (o Options) servers() error {
+	for _, name := range slices.Sorted(maps.Keys(o.Servers)) {
+		if err := o.Servers[name].Check(); err != nil {
+			return fmt.Errorf("the MCP server %s (mcpServers): %w", name, err)
+		}
+	}
+	if !o.production() || o.Catalog == nil {
+		return nil
+	}
+	for i := range o.Catalog.Templates {
+		t := &o.Catalog.Templates[i]
+		s := o.Servers[t.Provider]
+		if t.ProviderType == plan.MCP && t.Effect != plan.Pure && s.URL != "" && s.TLS.CertFile == "" && s.JWT == nil {
+			return fmt.Errorf("%s has effects, and nothing that is signed proves to the MCP server %s who calls it: set tls.cert_file and tls.key_file, or jwt, for it (mcpServers)", t.Name(), t.Provider)
+		}
+	}
+	return nil
 }
 
 // production reports whether others than the machine's user rely on what a host does.

@@ -262,7 +262,25 @@ func (o *Options) settleTools(c config.Config) {
 func Servers(c config.Config) map[string]mcp.Server {
 	out := make(map[string]mcp.Server, len(c.MCPServers))
 	for name, s := range c.MCPServers {
-		out[name] = mcp.Server{Command: s.Command, Args: s.Args, Env: s.Environ(), Dir: s.Dir}
+		if s.URL == "" {
+			out[name] = mcp.Server{Command: s.Command, Args: s.Args, Env: s.Environ(), Dir: s.Dir}
+			continue
+		}
+		remote := mcp.Server{
+			URL: s.URL, SSE: s.Type == "sse", Headers: s.Sent(), Addresses: s.Addresses,
+			TLS: mcp.TLS{CAFile: s.TLS.CAFile, CertFile: s.TLS.CertFile, KeyFile: s.TLS.KeyFile, ServerName: s.TLS.ServerName, Pins: s.TLS.Pins},
+		}
+		if s.JWT.Key != "" {
+			remote.JWT = &mcp.JWT{
+				Key: s.JWT.Key.Reveal(), Issuer: s.JWT.Issuer, Subject: s.JWT.Subject, Audience: s.JWT.Audience, KeyID: s.JWT.KeyID, Lifetime: s.JWT.Lifetime,
+			}
+		}
+		if s.OAuth.ClientID != "" {
+			remote.OAuth = &mcp.OAuth{
+				Issuer: s.OAuth.Issuer, TokenURL: s.OAuth.TokenURL, ClientID: s.OAuth.ClientID, ClientSecret: s.OAuth.ClientSecret.Reveal(), Scopes: s.OAuth.Scopes,
+			}
+		}
+		out[name] = remote
 	}
 	return out
 }
