@@ -29,14 +29,16 @@ const tries = 3
 // Call calls one tool. args is a JSON object; empty means {}.
 //
 // Its error is a [contract.Error] of kind
-//   - unsent: the server could not be started, or ctx ended or the server died
-//     before the call was written to it;
+//   - unsent: the server could not be started or reached, ctx ended or the server died
+//     before the call was written to it, or it has ended the session several times;
 //   - timeout, cancelled: ctx ended after that;
-//   - transport: the server died or closed its output after that;
+//   - transport: the server died or closed its output after that, or the connection broke;
+//   - throttled: it refuses the call for now (HTTP status 429 or 503);
+//   - auth: it refuses the credentials (401 or 403), or nobody gives any;
 //   - tool_error: the result says isError;
 //   - contract: no such server or tool, or bad arguments;
 //   - needs_input: the server asked for input, by a request or by its result;
-//   - server_error: any other JSON-RPC error, or the server broke the protocol;
+//   - server_error: any other JSON-RPC error or HTTP status, or the server broke the protocol;
 //   - invalid_output: the answer is not the result of a tool call;
 //   - too_large: arguments or result are over Options.MaxLine.
 func (p *Pool) Call(ctx context.Context, server, tool string, args json.RawMessage) (Result, error) {

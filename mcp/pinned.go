@@ -23,7 +23,8 @@ type Pin struct {
 
 // CallPinned calls a tool as [Pool.Call] does, if it is the one that is pinned: it lists the
 // tools of the server, compares, calls, and with Again lists and compares once more, all by the
-// same process. Further kinds of its error are
+// same process, or in one session with a remote server whose key stays the same. Further kinds
+// of its error are
 //   - drift: the tool is another one, or is not there, and was not called;
 //   - blocked: the tools could not be listed, and it was not called;
 //   - outcome_unknown: it was called, and was another one, or could not be listed, after that.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +36,13 @@ type airwave struct {
 	out     chan string
 	streams int
 	heard   []string
+}
+
+// seen returns how many streams there were, and what was posted where.
+func (a *airwave) seen() (int, []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.streams, slices.Clone(a.heard)
 }
 
 func newAirwave(t *testing.T) *airwave {
@@ -125,14 +133,16 @@ func TestSSE(t *testing.T) {
 	_, err = brief(t, p, "hang", "")
 	requireKind(t, contract.Timeout, err)
 	require.Equal(t, "fine", textOf(t, p, "x"))
-	require.Equal(t, 1, a.streams)
+	streams, _ := a.seen()
+	require.Equal(t, 1, streams)
 	// The session lives as long as the stream.
 	_, err = call(t, p, "end", "")
 	requireKind(t, contract.Transport, err)
 	require.Equal(t, "fine", textOf(t, p, "x"))
-	require.Equal(t, 2, a.streams)
 	require.NoError(t, p.Close())
-	for _, line := range a.heard {
+	streams, heard := a.seen()
+	require.Equal(t, 2, streams)
+	for _, line := range heard {
 		require.True(t, strings.HasPrefix(line, "/post "), line)
 	}
 }
@@ -165,10 +175,11 @@ func TestSSEEndpoint(t *testing.T) {
 			}
 			_, err := call(t, p, "x", "")
 			requireKind(t, contract.Unsent, err)
-			require.Empty(t, a.heard)
+			_, heard := a.seen()
+			require.Empty(t, heard)
 		})
 	}
-	require.Empty(t, other.heard)
+	require.Empty(t, other.record().taken)
 }
 
 func TestSSEFailures(t *testing.T) {
@@ -191,11 +202,11 @@ func TestSSEFailures(t *testing.T) {
 	}
 	for status, kind := range map[int]contract.Kind{401: contract.Auth, 503: contract.Throttled, 302: contract.Unsent, 200: contract.Unsent, 404: contract.Unsent} {
 		s := newSite(t)
-		s.before = func(w http.ResponseWriter, _ *http.Request, _ message) bool {
+		s.meanwhile(func(w http.ResponseWriter, _ *http.Request, _ message) bool {
 			w.Header().Set("Content-Type", "text/html")
 			w.WriteHeader(status)
 			return true
-		}
+		})
 		_, err := call(t, openPool(t, Server{URL: s.URL, SSE: true, Addresses: here}, quiet), "x", "")
 		requireKind(t, kind, err)
 	}

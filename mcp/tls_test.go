@@ -26,6 +26,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -110,8 +111,8 @@ func mcpEcho(_ context.Context, r protocol.CallToolRequest) (*protocol.CallToolR
 	return protocol.NewToolResultText("echo: " + r.GetString("message", "")), nil
 }
 
-// real is a server of mcp-go over streamable HTTP, with one tool.
-func real(t *testing.T) http.Handler {
+// ofMCPGo is a server of mcp-go over streamable HTTP, with one tool.
+func ofMCPGo(t *testing.T) http.Handler {
 	t.Helper()
 	s := mcpserver.NewMCPServer("real", "1", mcpserver.WithToolCapabilities(true))
 	s.AddTool(protocol.NewTool("echo", protocol.WithString("message")), mcpEcho)
@@ -135,7 +136,7 @@ func TestMutualTLS(t *testing.T) {
 	clients := x509.NewCertPool()
 	clients.AddCert(ours.cert)
 	var asked atomic.Int64
-	h := real(t)
+	h := ofMCPGo(t)
 	s := secure(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		h.ServeHTTP(w, r)
@@ -187,14 +188,14 @@ func TestMutualTLS(t *testing.T) {
 
 func TestTLSVersion(t *testing.T) {
 	ours := newAuthority(t)
-	s := secure(t, real(t), &tls.Config{Certificates: []tls.Certificate{ours.server(t, "server")}, MaxVersion: tls.VersionTLS12})
+	s := secure(t, ofMCPGo(t), &tls.Config{Certificates: []tls.Certificate{ours.server(t, "server")}, MaxVersion: tls.VersionTLS12})
 	_, err := call(t, openPool(t, Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.file}}, quiet), "echo", "")
 	require.Contains(t, requireKind(t, contract.Unsent, err).Message, "protocol version")
 }
 
 func TestServerName(t *testing.T) {
 	ours := newAuthority(t)
-	s := secure(t, real(t), &tls.Config{Certificates: []tls.Certificate{ours.server(t, "server", "mcp.internal")}})
+	s := secure(t, ofMCPGo(t), &tls.Config{Certificates: []tls.Certificate{ours.server(t, "server", "mcp.internal")}})
 	conf := Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.file}}
 	_, err := call(t, openPool(t, conf, quiet), "echo", "")
 	requireKind(t, contract.Unsent, err)
@@ -220,10 +221,11 @@ func TestOtherPeer(t *testing.T) {
 	requireKind(t, contract.Transport, err)
 	require.Equal(t, "3", textOf(t, p, "count"))
 	require.NotSame(t, c, p.servers["h"].conn)
-	require.Equal(t, 2, inner.began)
-	for i, m := range inner.taken {
+	require.Equal(t, 2, inner.beginnings())
+	seen := inner.record()
+	for i, m := range seen.taken {
 		if m.Params.Name == "count" && i > 4 {
-			require.Equal(t, "session-2", inner.requests[i].Header.Get("Mcp-Session-Id"))
+			require.Equal(t, "session-2", seen.requests[i].Header.Get("Mcp-Session-Id"))
 		}
 	}
 }
@@ -274,8 +276,9 @@ func TestJWT(t *testing.T) {
 	for name, key := range map[string]crypto.Signer{"Ed25519": edwards, "P-256": nist} {
 		t.Run(name, func(t *testing.T) {
 			idle(t)
-			h, ids := real(t), map[string]bool{}
+			h, ids := ofMCPGo(t), map[string]bool{}
 			var s *httptest.Server
+			var mu sync.Mutex
 			requests := 0
 			s = secure(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				header, claims := claimed(t, r.Header.Get("Authorization"), key.Public())
@@ -283,13 +286,15 @@ func TestJWT(t *testing.T) {
 					w.WriteHeader(http.StatusUnauthorized)
 					return
 				}
+				mu.Lock()
 				requests++
+				ids[claims["jti"].(string)] = true
+				mu.Unlock()
 				require.Equal(t, map[string]any{"alg": header["alg"], "typ": "JWT", "kid": "2026a"}, header)
 				require.Equal(t, "chimera", claims["iss"])
 				require.Equal(t, "worker-1", claims["sub"])
 				require.InDelta(t, time.Now().Unix(), claims["iat"], 5)
 				require.InDelta(t, 30, claims["exp"].(float64)-claims["iat"].(float64), 0)
-				ids[claims["jti"].(string)] = true
 				require.Len(t, claims, 6)
 				h.ServeHTTP(w, r)
 			}), &tls.Config{Certificates: []tls.Certificate{ours.server(t, "server")}})
@@ -300,6 +305,8 @@ func TestJWT(t *testing.T) {
 			p := openPool(t, conf, quiet)
 			requireEcho(t, p)
 			require.NoError(t, p.Close())
+			mu.Lock()
+			defer mu.Unlock()
 			require.Len(t, ids, requests, "a token is used once")
 			require.Greater(t, requests, 5)
 
@@ -323,8 +330,8 @@ func TestJWT(t *testing.T) {
 // issuer is an authorization server.
 type issuer struct {
 	*httptest.Server
-	// answer, if not nil, answers instead of it.
-	answer func(w http.ResponseWriter, r *http.Request)
+	// answer, if there is one, answers instead of it.
+	answer atomic.Pointer[http.HandlerFunc]
 	tokens atomic.Int64
 }
 
@@ -332,8 +339,8 @@ func newIssuer(t *testing.T, a *authority) *issuer {
 	t.Helper()
 	i := &issuer{}
 	i.Server = secure(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if i.answer != nil {
-			i.answer(w, r)
+		if answer := i.answer.Load(); answer != nil {
+			(*answer)(w, r)
 			return
 		}
 		id, secret, _ := r.BasicAuth()
@@ -354,7 +361,7 @@ func TestOAuth(t *testing.T) {
 	from := newIssuer(t, ours)
 	var good atomic.Value
 	good.Store("Bearer token-a")
-	inner := real(t)
+	inner := ofMCPGo(t)
 	s := secure(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != good.Load() {
 			w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="https://evil.example.com/"`)
@@ -380,7 +387,7 @@ func TestOAuth(t *testing.T) {
 
 	elsewhere := newSite(t)
 	for name, c := range map[string]struct {
-		answer func(w http.ResponseWriter, r *http.Request)
+		answer http.HandlerFunc
 		kind   contract.Kind
 	}{
 		"invalid client": {func(w http.ResponseWriter, _ *http.Request) {
@@ -410,15 +417,15 @@ func TestOAuth(t *testing.T) {
 		}, contract.Unsent},
 	} {
 		t.Run(name, func(t *testing.T) {
-			from.answer = c.answer
+			from.answer.Store(&c.answer)
 			_, err := call(t, openPool(t, conf, quiet), "echo", "")
 			require.NotContains(t, requireKind(t, c.kind, err).Message, "secret-of-client")
 		})
 	}
-	require.Empty(t, elsewhere.heard)
+	require.Empty(t, elsewhere.record().taken)
 
 	// The endpoint's address must be one that may be dialled, too, and its certificate is verified.
-	from.answer = nil
+	from.answer.Store(nil)
 	conf.Addresses = []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")}
 	_, err = call(t, openPool(t, conf, quiet), "echo", "")
 	requireKind(t, contract.Unsent, err)
@@ -433,11 +440,12 @@ func TestHeaders(t *testing.T) {
 	p := openPool(t, Server{URL: s.URL + "/mcp", Addresses: here, Headers: map[string]string{"authorization": "Bearer static", "X-Tenant": "a"}}, quiet)
 	require.Equal(t, "1", textOf(t, p, "count"))
 	require.NoError(t, p.Close())
-	for _, r := range s.requests {
+	requests := s.record().requests
+	for _, r := range requests {
 		require.Equal(t, "Bearer static", r.Header.Get("Authorization"))
 		require.Equal(t, "a", r.Header.Get("X-Tenant"))
 	}
-	require.Equal(t, http.MethodDelete, s.requests[len(s.requests)-1].Method)
+	require.Equal(t, http.MethodDelete, requests[len(requests)-1].Method)
 }
 
 func TestCheck(t *testing.T) {

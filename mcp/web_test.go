@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,7 +41,6 @@ type site struct {
 	calls    int
 	tools    string
 	then     string
-	heard    []string
 	deleted  []string
 	requests []*http.Request
 	taken    []message
@@ -63,7 +63,7 @@ func (s *site) pool(t *testing.T, change ...func(*Options)) *Pool {
 	return openPool(t, Server{URL: s.URL + "/mcp", Addresses: here}, o)
 }
 
-// count calls f while nothing changes.
+// with calls f while nothing changes.
 func (s *site) with(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,6 +73,28 @@ func (s *site) with(f func()) {
 func (s *site) called() (n int) {
 	s.with(func() { n = s.calls })
 	return n
+}
+
+// meanwhile sets before.
+func (s *site) meanwhile(f func(w http.ResponseWriter, r *http.Request, m message) bool) {
+	s.with(func() { s.before = f })
+}
+
+func (s *site) beginnings() (n int) {
+	s.with(func() { n = s.began })
+	return n
+}
+
+// record is what a site has seen: requests, and the message of each.
+type record struct {
+	requests []*http.Request
+	taken    []message
+	deleted  []string
+}
+
+func (s *site) record() (r record) {
+	s.with(func() { r = record{slices.Clone(s.requests), slices.Clone(s.taken), slices.Clone(s.deleted)} })
+	return r
 }
 
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -85,9 +107,10 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.with(func() {
 		s.requests = append(s.requests, r)
 		s.taken = append(s.taken, m)
-		s.heard = append(s.heard, m.Method)
 	})
-	if s.before != nil && s.before(w, r, m) {
+	var before func(http.ResponseWriter, *http.Request, message) bool
+	s.with(func() { before = s.before })
+	if before != nil && before(w, r, m) {
 		return
 	}
 	id := r.Header.Get("Mcp-Session-Id")
@@ -328,10 +351,13 @@ func TestWeb(t *testing.T) {
 	require.Equal(t, echoTool, string(tools[0].Raw))
 	require.NoError(t, p.Close())
 
-	require.Equal(t, 1, s.began)
-	require.Equal(t, []string{"initialize", "notifications/initialized", "tools/call"}, s.heard[:3])
-	require.Equal(t, []string{"session-1"}, s.deleted)
-	for i, r := range s.requests {
+	require.Equal(t, 1, s.beginnings())
+	seen := s.record()
+	for i, method := range []string{"initialize", "notifications/initialized", "tools/call"} {
+		require.Equal(t, method, seen.taken[i].Method)
+	}
+	require.Equal(t, []string{"session-1"}, seen.deleted)
+	for i, r := range seen.requests {
 		require.Equal(t, "identity", r.Header.Get("Accept-Encoding"))
 		if i > 0 {
 			require.Equal(t, "session-1", r.Header.Get("Mcp-Session-Id"))
@@ -342,7 +368,7 @@ func TestWeb(t *testing.T) {
 			require.Equal(t, "application/json", r.Header.Get("Content-Type"))
 		}
 	}
-	require.Empty(t, s.requests[0].Header.Get("Mcp-Session-Id"))
+	require.Empty(t, seen.requests[0].Header.Get("Mcp-Session-Id"))
 }
 
 func TestWebFailures(t *testing.T) {
@@ -412,11 +438,9 @@ func TestWebFailures(t *testing.T) {
 			}
 			// It was sent once, and the next call is served.
 			require.Equal(t, "3", textOf(t, p, "count"))
-			s.with(func() {
-				for _, r := range s.requests {
-					require.Equal(t, "/mcp", r.URL.Path)
-				}
-			})
+			for _, r := range s.record().requests {
+				require.Equal(t, "/mcp", r.URL.Path)
+			}
 		})
 	}
 }
@@ -426,7 +450,7 @@ func TestWebUnharmed(t *testing.T) {
 	p := s.pool(t, func(o *Options) { o.MaxLine = 1 << 16 })
 	require.Equal(t, "fine", textOf(t, p, "stream long:100000"))
 	require.Equal(t, "2", textOf(t, p, "count"))
-	require.Equal(t, 1, s.began)
+	require.Equal(t, 1, s.beginnings())
 }
 
 func TestWebTimeouts(t *testing.T) {
@@ -441,14 +465,12 @@ func TestWebTimeouts(t *testing.T) {
 			_, err := p.Call(ctx, "h", tool, nil)
 			require.JSONEq(t, `{"sent":true}`, string(requireKind(t, contract.Timeout, err).Details))
 			require.Equal(t, "3", textOf(t, p, "count"))
-			require.Equal(t, 1, s.began)
+			require.Equal(t, 1, s.beginnings())
 			// The server is told, by the id of the call.
 			require.Eventually(t, func() (told bool) {
-				s.with(func() {
-					for _, m := range s.taken {
-						told = told || m.Method == "notifications/cancelled" && string(m.Params.RequestID) == "3"
-					}
-				})
+				for _, m := range s.record().taken {
+					told = told || m.Method == "notifications/cancelled" && string(m.Params.RequestID) == "3"
+				}
 				return told
 			}, bound, time.Millisecond)
 		})
@@ -475,7 +497,7 @@ func TestWebUnsent(t *testing.T) {
 			require.Contains(t, requireKind(t, contract.Unsent, err).Message, c.want)
 		})
 	}
-	require.Empty(t, s.heard)
+	require.Empty(t, s.record().taken)
 
 	s.Close()
 	_, err := call(t, s.pool(t), "echo", "")
@@ -506,12 +528,12 @@ func TestWebHandshake(t *testing.T) {
 	for status, kind := range map[int]contract.Kind{401: contract.Auth, 403: contract.Auth, 429: contract.Throttled, 503: contract.Throttled, 404: contract.Unsent, 307: contract.Unsent, 500: contract.Unsent} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			s := newSite(t)
-			s.before = func(w http.ResponseWriter, _ *http.Request, _ message) bool {
+			s.meanwhile(func(w http.ResponseWriter, _ *http.Request, _ message) bool {
 				w.Header().Set("Location", "http://127.0.0.1:1/")
 				w.Header().Set("Retry-After", "3")
 				w.WriteHeader(status)
 				return true
-			}
+			})
 			_, err := call(t, s.pool(t), "echo", "")
 			e := requireKind(t, kind, err)
 			require.Contains(t, e.Message, strconv.Itoa(status))
@@ -522,22 +544,19 @@ func TestWebHandshake(t *testing.T) {
 	}
 	t.Run("slow", func(t *testing.T) {
 		s := newSite(t)
-		s.before = func(_ http.ResponseWriter, r *http.Request, _ message) bool {
+		s.meanwhile(func(_ http.ResponseWriter, r *http.Request, _ message) bool {
 			<-r.Context().Done()
 			return true
-		}
+		})
 		_, err := call(t, s.pool(t, func(o *Options) { o.StartTimeout = 200 * time.Millisecond }), "echo", "")
 		require.Contains(t, requireKind(t, contract.Unsent, err).Message, "not done within")
 	})
 	t.Run("a session id that is none", func(t *testing.T) {
 		s := newSite(t)
-		s.before = func(w http.ResponseWriter, _ *http.Request, _ message) bool {
-			w.Header().Set("Mcp-Session-Id", "a b")
-			return false
-		}
-		s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.meanwhile(func(w http.ResponseWriter, _ *http.Request, m message) bool {
 			w.Header().Set("Mcp-Session-Id", strings.Repeat("x", maxSession+1))
-			answer(w, message{ID: json.RawMessage("1")}, `{}`)
+			answer(w, m, `{}`)
+			return true
 		})
 		_, err := call(t, s.pool(t), "echo", "")
 		require.Contains(t, requireKind(t, contract.Unsent, err).Message, "session id")
@@ -552,33 +571,50 @@ func TestWebSessionEnds(t *testing.T) {
 	require.Equal(t, "1", textOf(t, p, "count"))
 	s.with(func() { clear(s.sessions) })
 	require.Equal(t, "2", textOf(t, p, "count"))
-	require.Equal(t, 2, s.began)
+	require.Equal(t, 2, s.beginnings())
 
 	pin := pinOf(t, p, "echo", true)
 	s.with(func() { clear(s.sessions) })
 	_, err := pinned(t, p, pin)
 	require.NoError(t, err)
-	require.Equal(t, 3, s.began)
-	require.Equal(t, 3, s.calls)
+	require.Equal(t, 3, s.beginnings())
+	require.Equal(t, 3, s.called())
+
+	// It may end between the look and the call, which the server then does not take.
+	s.meanwhile(func(_ http.ResponseWriter, r *http.Request, m message) bool {
+		if m.Method == "tools/call" && r.Header.Get("Mcp-Session-Id") == "session-3" {
+			s.with(func() { clear(s.sessions) })
+		}
+		return false
+	})
+	_, err = pinned(t, p, pin)
+	require.NoError(t, err)
+	require.Equal(t, 4, s.beginnings())
+	require.Equal(t, 4, s.called())
 
 	s.with(func() { s.then = "end" })
 	_, err = pinned(t, p, pin)
 	requireKind(t, contract.OutcomeUnknown, err)
-	require.Equal(t, 4, s.calls, "an effect is not repeated")
+	require.Equal(t, 5, s.called(), "an effect is not repeated")
 	s.with(func() { s.then = "" })
 
 	// Each operation has one session.
-	last := ""
-	for i, m := range s.taken {
+	last, again, seen := "", 0, s.record()
+	for i, m := range seen.taken {
 		if m.Method == "tools/call" && m.Params.Name == "echo" {
-			require.Equal(t, "tools/list", s.taken[i-1].Method)
-			require.Equal(t, "tools/list", s.taken[i+1].Method)
-			last = s.requests[i].Header.Get("Mcp-Session-Id")
-			require.Equal(t, last, s.requests[i-1].Header.Get("Mcp-Session-Id"))
-			require.Equal(t, last, s.requests[i+1].Header.Get("Mcp-Session-Id"))
+			require.Equal(t, "tools/list", seen.taken[i-1].Method)
+			last = seen.requests[i].Header.Get("Mcp-Session-Id")
+			require.Equal(t, last, seen.requests[i-1].Header.Get("Mcp-Session-Id"))
+			if seen.taken[i+1].Method == "initialize" {
+				again++ // it was not taken
+				continue
+			}
+			require.Equal(t, "tools/list", seen.taken[i+1].Method)
+			require.Equal(t, last, seen.requests[i+1].Header.Get("Mcp-Session-Id"))
 		}
 	}
-	require.Equal(t, "session-3", last)
+	require.Equal(t, "session-4", last)
+	require.Equal(t, 1, again)
 }
 
 // Some servers say 400 instead: then the next call has another session.
@@ -586,14 +622,14 @@ func TestWebSessionForgotten(t *testing.T) {
 	s := newSite(t)
 	p := s.pool(t)
 	require.Equal(t, "1", textOf(t, p, "count"))
-	s.before = func(w http.ResponseWriter, r *http.Request, _ message) bool {
+	s.meanwhile(func(w http.ResponseWriter, r *http.Request, _ message) bool {
 		if r.Header.Get("Mcp-Session-Id") != "session-1" {
 			return false
 		}
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprint(w, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"No valid session ID provided"},"id":null}`)
 		return true
-	}
+	})
 	_, err := call(t, p, "count", "")
 	requireKind(t, contract.ServerError, err)
 	require.Equal(t, "2", textOf(t, p, "count"))
@@ -608,18 +644,18 @@ func TestWebDrift(t *testing.T) {
 	requireKind(t, contract.OutcomeUnknown, err)
 	_, err = pinned(t, p, pin)
 	requireKind(t, contract.Drift, err)
-	require.Equal(t, 1, s.calls)
+	require.Equal(t, 1, s.called())
 	for status, kind := range map[int]contract.Kind{401: contract.Auth, 429: contract.Throttled, 500: contract.Blocked, 302: contract.Blocked} {
-		s.before = func(w http.ResponseWriter, _ *http.Request, m message) bool {
+		s.meanwhile(func(w http.ResponseWriter, _ *http.Request, m message) bool {
 			if m.Method == "tools/list" {
 				w.WriteHeader(status)
 			}
 			return m.Method == "tools/list"
-		}
+		})
 		_, err = pinned(t, p, pin)
 		requireKind(t, kind, err)
 	}
-	require.Equal(t, 1, s.calls)
+	require.Equal(t, 1, s.called())
 }
 
 func TestWebMany(t *testing.T) {
@@ -636,7 +672,7 @@ func TestWebMany(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.Equal(t, 1, s.began)
+	require.Equal(t, 1, s.beginnings())
 }
 
 func TestWebClose(t *testing.T) {
@@ -651,7 +687,7 @@ func TestWebClose(t *testing.T) {
 	require.Eventually(t, func() bool { return s.called() == 1 }, bound, time.Millisecond)
 	require.NoError(t, p.Close())
 	requireKind(t, contract.Transport, <-failed)
-	require.Equal(t, []string{"session-1"}, s.deleted)
+	require.Equal(t, []string{"session-1"}, s.record().deleted)
 	_, err := call(t, p, "echo", "")
 	requireKind(t, contract.Unsent, err)
 }
@@ -677,12 +713,12 @@ func TestWebNoProxy(t *testing.T) {
 	}
 	s := newSite(t)
 	require.Equal(t, "1", textOf(t, s.pool(t), "count"))
-	require.Empty(t, proxy.heard)
+	require.Empty(t, proxy.record().taken)
 }
 
 func TestWebStateless(t *testing.T) {
 	s := newSite(t)
-	s.before = func(w http.ResponseWriter, r *http.Request, m message) bool {
+	s.meanwhile(func(w http.ResponseWriter, r *http.Request, m message) bool {
 		switch m.Method {
 		case "initialize":
 			w.Header().Set("Content-Type", "application/json")
@@ -695,7 +731,7 @@ func TestWebStateless(t *testing.T) {
 				r.Header.Get("Mcp-Protocol-Version"), r.Header.Get("Mcp-Method"), r.Header.Get("Mcp-Name"), r.Header.Get("Mcp-Session-Id")))
 		}
 		return true
-	}
+	})
 	got, err := call(t, s.pool(t), "echo", "")
 	require.NoError(t, err)
 	require.JSONEq(t, `{"version":"2026-07-28","method":"tools/call","name":"echo","session":""}`, string(got.Structured))
