@@ -101,10 +101,10 @@ func one(output json.RawMessage, err error) ([]json.RawMessage, error) {
 	return []json.RawMessage{output}, nil
 }
 
-// tool calls an MCP tool. Without structured content, the output is the
-// protocol's object {content: […]} if the node's schema takes it, else the JSON
-// of a single text block: which of the two is a matter of the contract, never
-// of what the text happens to look like. A tool that the plan pins is looked at before it is
+// tool calls an MCP tool. The output is its structured content if the node's schema takes that, as
+// it does of a tool that declares it, else the protocol's object {content: […]}, else without
+// structured content the JSON of a single text block: which of them is a matter of the contract,
+// never of what the text happens to look like. A tool that the plan pins is looked at before it is
 // called, and again after an effect.
 func (c children) tool(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
 	call := func() (mcp.Result, error) { return c.pool.Call(ctx, n.Provider, n.Operation, input) }
@@ -116,11 +116,12 @@ func (c children) tool(ctx context.Context, n *plan.Node, input json.RawMessage)
 	if err != nil {
 		return nil, err
 	}
+	var outputs []json.RawMessage
 	if result.Structured != nil {
-		return []json.RawMessage{result.Structured}, nil
+		outputs = append(outputs, result.Structured)
 	}
-	outputs := []json.RawMessage{bytes.Join([][]byte{[]byte(`{"content":`), result.Content, []byte(`}`)}, nil)}
-	if result.Text != nil && json.Valid([]byte(*result.Text)) {
+	outputs = append(outputs, bytes.Join([][]byte{[]byte(`{"content":`), result.Content, []byte(`}`)}, nil))
+	if result.Structured == nil && result.Text != nil && json.Valid([]byte(*result.Text)) {
 		outputs = append(outputs, json.RawMessage(*result.Text))
 	}
 	return outputs, nil

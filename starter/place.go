@@ -94,13 +94,17 @@ func (at *place) existing() error {
 	if exists(file) {
 		return nil
 	}
-	dir := filepath.Dir(file)
+	return unanswered("there is no ledger in %s", fromHere(filepath.Dir(file))).withHint("Run this in the deployment's folder, or give --config.")
+}
+
+// fromHere is a path as it is from the working directory, if that is below it.
+func fromHere(path string) string {
 	if here, err := os.Getwd(); err == nil {
-		if rel, err := filepath.Rel(here, dir); err == nil && filepath.IsLocal(rel) {
-			dir = rel
+		if rel, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(rel) {
+			return rel
 		}
 	}
-	return unanswered("there is no ledger in %s", dir).withHint("Run this in the deployment's folder, or give --config.")
+	return path
 }
 
 // ledger opens the ledger, until Close.

@@ -85,11 +85,27 @@ func toolCheckCommand(p *Program, fs *flag.FlagSet) action {
 	}
 }
 
-func toolShowCommand(p *Program, _ *flag.FlagSet) action {
+func toolShowCommand(p *Program, fs *flag.FlagSet) action {
+	asPlan := fs.Bool("plan", false, "print a plan that calls the tool, as the catalog has it")
+	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call, for --plan")
 	return func(ctx context.Context, operands []string) error {
 		server, tool, ok := strings.Cut(operands[0], "/")
 		if !ok {
 			return misuse("a tool is named as SERVER/TOOL, not %q", printable(operands[0]))
+		}
+		if *asPlan {
+			env, err := p.environment(*catalogFile, "")
+			if err != nil {
+				return err
+			}
+			if env.findings.HasErrors() {
+				return &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
+			}
+			t := env.templateOf(operands[0])
+			if t == nil {
+				return negative("the catalog has no tool %s", printable(operands[0])).withHint("%s writes it there.", p.command("tools", "import", server))
+			}
+			return p.planOf(env, t)
 		}
 		tools, err := p.listed(ctx, []string{server})
 		if err != nil {

@@ -2,25 +2,32 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	flag "github.com/spf13/pflag"
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
 )
 
 // toolParts are the sub-commands of chimera tools.
 func toolParts() []command {
 	return []command{
-		{name: "import", summary: "import the tools of an MCP server"},
+		{name: "import", operands: "[SERVER…]", most: -1, prepare: toolImportCommand,
+			summary: "import the tools of MCP servers: see what they offer, decide, and write it to a catalog"},
 		{name: "list", operands: "[SERVER…]", most: -1, prepare: toolListCommand,
 			summary: "list what MCP servers offer, with fingerprints, and what the catalog says of it"},
 		{name: "show", operands: "SERVER/TOOL", least: 1, most: 1, prepare: toolShowCommand,
 			summary: "show a tool as its server declares it, with its fingerprint"},
-		{name: "diff", summary: "show what has changed of a tool"},
+		{name: "diff", operands: "SERVER/TOOL", least: 1, most: 1, prepare: toolDiffCommand,
+			summary: "show what has changed of a tool since it was imported"},
+		{name: "export", operands: "[SERVER…]", most: -1, prepare: toolExportCommand,
+			summary: "write a catalog of the tools that are registered, as the admins have stated them"},
 		{name: "trust", operands: "[OPERATION…]", most: -1, prepare: toolTrustCommand,
 			summary: "state what the catalog says of operations, or of all on which effects depend, by a statement of the admins"},
 		{name: "verify", summary: "verify the manifest of a server"},
@@ -36,7 +43,14 @@ func toolTrustCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
 	status := fs.String("status", "", "trust `STATE`: allow_auto, manual_review or block; without it, the catalog's")
 	out := fs.String("out", "", "`FILE` for the statement, where other admins are to sign it")
+	file := fs.StringP("file", "f", "", "catalog `FILE` that tools import has written: all of its tools are registered and stated")
 	return func(ctx context.Context, operands []string) error {
+		if *file != "" {
+			if *catalogFile != "" {
+				return misuse("--file and --catalog name two catalogs")
+			}
+			*catalogFile = *file
+		}
 		states := []string{string(plan.AllowAuto), string(plan.ManualReview), string(plan.Block)}
 		if *status != "" && !slices.Contains(states, *status) {
 			return misuse("--status is %s, %s or %s, not %q", states[0], states[1], states[2], *status).meant("--status ", *status, states, "")
@@ -48,24 +62,70 @@ func toolTrustCommand(p *Program, fs *flag.FlagSet) action {
 		if env.findings.HasErrors() {
 			return &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
 		}
-		acts, err := toolActs(env.catalog, operands, *status)
+		acts, err := toolActs(env.catalog, operands, *status, *file != "")
 		if err != nil {
 			return err
+		}
+		if *file != "" {
+			var last trust.State
+			if acts, last, err = p.register(ctx, env.catalog, acts); err != nil {
+				return err
+			}
+			if len(acts) == 0 {
+				p.say("the admins have stated all of that already")
+				return p.answer(statement{Statement: last.N, Digest: last.Head, Applied: true, SignedBy: []string{}, Acts: trust.Acts{}})
+			}
 		}
 		return p.propose(ctx, acts, *keys, *out)
 	}
 }
 
-// toolActs are the acts that state what a catalog says of operations, or of all on which
-// effects depend.
-func toolActs(operations *catalog.Catalog, named []string, status string) (trust.Acts, error) {
+// register stores the definitions of the tools that acts are about, each under its fingerprint. It
+// returns the acts that the admins have not stated yet, and what they have.
+func (p *Program) register(ctx context.Context, operations *catalog.Catalog, acts trust.Acts) (open trust.Acts, s trust.State, err error) {
+	over, _, err := p.authority(ctx)
+	if err != nil {
+		return nil, s, err
+	}
+	if s, err = over.State(ctx); err != nil {
+		return nil, s, untrusted(err)
+	}
+	definitions := map[string]*catalog.Template{}
+	for i := range operations.Templates {
+		definitions[operations.Templates[i].ToolID()] = &operations.Templates[i]
+	}
+	for _, a := range acts {
+		tool, ok := a.(*trust.TrustTool)
+		if !ok {
+			continue
+		}
+		if t := definitions[tool.ToolID]; t != nil && t.Definition != nil {
+			// Until the admins have stated more, nobody calls it.
+			err := over.Ledger.RegisterTool(ctx, ledger.Tool{ToolID: tool.ToolID, Name: t.Name(), Schema: t.Definition, Fingerprint: t.Fingerprint, Status: string(plan.Block)})
+			if errors.Is(err, ledger.ErrDenied) {
+				return nil, s, denied(err, "to register tools", store.Roles.Applier)
+			}
+			if err != nil {
+				return nil, s, storeError(err)
+			}
+		}
+		if was, ok := s.Tools[tool.ToolID]; !ok || was.Status != tool.Status || s.Stated(tool.ToolID, tool.Fingerprint, tool.Facts, true) != nil && tool.Status != string(plan.Block) {
+			open = append(open, a)
+		}
+	}
+	return open, s, nil
+}
+
+// toolActs are the acts that state what a catalog says of operations: of those that are named, of
+// all that were imported, or of all on which effects depend.
+func toolActs(operations *catalog.Catalog, named []string, status string, imported bool) (trust.Acts, error) {
 	var acts trust.Acts
 	var known []string
 	found := map[string]bool{}
 	for i := range operations.Templates {
 		t := &operations.Templates[i]
 		known = append(known, t.Name())
-		if len(named) > 0 && !slices.Contains(named, t.Name()) || len(named) == 0 && !t.Stated() {
+		if len(named) > 0 && !slices.Contains(named, t.Name()) || len(named) == 0 && !t.Stated() && !(imported && t.Definition != nil) {
 			continue
 		}
 		found[t.Name()] = true

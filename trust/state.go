@@ -26,8 +26,10 @@ type State struct {
 	Signers    map[string]Signer
 	Publishers map[string]Publisher
 	Agents     map[string]AddAgent
-	// Tools are by id, Budgets by agent and currency.
+	// Tools are by id, and ToolsAt the numbers of the statements that were about them last.
+	// Budgets are by agent and currency.
 	Tools     map[string]TrustTool
+	ToolsAt   map[string]int
 	Budgets   map[BudgetKey]SetBudget
 	Guardians map[string]Guardian
 	// Bundle is the digest of the active policy bundle, or "".
@@ -73,7 +75,7 @@ func Start(b *Bootstrap) (State, error) {
 		Deployment: b.Deployment, Audience: b.Audience, Head: b.Digest(), Issued: b.Issued,
 		Admins: slices.Clone(b.Admins), Quorum: b.Quorum,
 		Signers: map[string]Signer{}, Publishers: map[string]Publisher{}, Agents: map[string]AddAgent{},
-		Tools: map[string]TrustTool{}, Budgets: map[BudgetKey]SetBudget{}, Guardians: map[string]Guardian{},
+		Tools: map[string]TrustTool{}, ToolsAt: map[string]int{}, Budgets: map[BudgetKey]SetBudget{}, Guardians: map[string]Guardian{},
 		LogKeys: []LogKey{b.Log}, Witnesses: Witnesses{slices.Clone(b.Witnesses.Keys), b.Witnesses.Quorum},
 	}, nil
 }
@@ -81,7 +83,7 @@ func Start(b *Bootstrap) (State, error) {
 func (s *State) clone() *State {
 	c := *s
 	c.Signers, c.Publishers, c.Agents = maps.Clone(s.Signers), maps.Clone(s.Publishers), maps.Clone(s.Agents)
-	c.Tools, c.Budgets, c.Guardians = maps.Clone(s.Tools), maps.Clone(s.Budgets), maps.Clone(s.Guardians)
+	c.Tools, c.ToolsAt, c.Budgets, c.Guardians = maps.Clone(s.Tools), maps.Clone(s.ToolsAt), maps.Clone(s.Budgets), maps.Clone(s.Guardians)
 	c.Admins, c.LogKeys = slices.Clone(s.Admins), slices.Clone(s.LogKeys)
 	return &c
 }
@@ -326,7 +328,7 @@ func (a *ActivateBundle) do(s *State) error {
 }
 
 func (a *TrustTool) do(s *State) error {
-	s.Tools[a.ToolID] = *a
+	s.Tools[a.ToolID], s.ToolsAt[a.ToolID] = *a, s.N
 	return nil
 }
 

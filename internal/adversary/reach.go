@@ -56,7 +56,7 @@ var reaches = []reach{
 	{"user publisher", "add rows that nothing refers to", []string{"blobs", "bodies", "pending"}, []Class{RowAdded}},
 
 	{Owner, "whatever no key signs", slices.Concat(calls, []string{
-		"agent_identity", "approvals", "aside", "keyring", "pruned_early", "prunings", "barriers", "blobs", "bodies", "budgets", "causal_hypothesis", "checks", "consumptions", "decisions", "evidence", "evidence_refs", "legal_holds", "log_tiles",
+		"agent_identity", "approvals", "aside", "keyring", "pruned_early", "prunings", "barriers", "blobs", "bodies", "budgets", "causal_hypothesis", "checks", "consumptions", "decisions", "evidence", "evidence_refs", "legal_holds", "log_tiles", "placings",
 		"mcp_tool_registry", "orders", "outcomes", "plans", "runs", "signers", "snapshots", "subject_keys",
 	}), rows},
 	{Owner, "whatever no key signs", slices.Concat(ofCalls, []string{

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"chimera.ai/engine/config"
+	"chimera.ai/engine/discover"
+)
+
+// lookTime bounds one question to a registry of packages.
+const lookTime = 20 * time.Second
+
+// adopt adds the servers of another host's file, or those of them that are named, to the
+// configuration. It returns the names of those that were added, and of those that were there.
+func (p *Program) adopt(ctx context.Context, ask *asker, from string, named []string) ([]string, error) {
+	c, err := p.settings()
+	if err != nil {
+		return nil, err
+	}
+	resolver := discover.Resolver{Client: &http.Client{Timeout: lookTime}}
+	found, err := p.found(ctx, resolver, from)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range found.Notes {
+		if n.Line > 0 {
+			p.say("%s:%d:%d: %s", from, n.Line, n.Column, printable(n.Text))
+		} else {
+			p.say("%s: %s", from, printable(n.Text))
+		}
+	}
+	var names, all []string
+	var add []discover.Server
+	for _, s := range found.Servers {
+		all = append(all, s.Name)
+		if len(named) > 0 && !slices.Contains(named, s.Name) {
+			continue
+		}
+		names = append(names, s.Name)
+		if _, there := c.MCPServers[s.Name]; there {
+			p.say("%s: the configuration has a server of that name, which stays as it is", printable(s.Name))
+			continue
+		}
+		if err := p.pin(ctx, ask, resolver, &s); err != nil {
+			return nil, err
+		}
+		add = append(add, s)
+	}
+	for _, name := range named {
+		if !slices.Contains(all, name) {
+			return nil, misuse("%s has no server %s", from, printable(name)).meant("", name, all, "")
+		}
+	}
+	if len(names) == 0 {
+		return nil, negative("%s has no server that can be taken", from)
+	}
+	if len(add) == 0 {
+		return names, nil
+	}
+	file := c.File
+	if file == "" {
+		file = config.DefaultFile
+	}
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, misuse("%s", err)
+	}
+	next, err := discover.YAML(text, add)
+	if err != nil {
+		return nil, misuse("%s: %s", file, err)
+	}
+	if err := p.rewriteSettings(file, text, next); err != nil {
+		return nil, err
+	}
+	p.say("%s in %s: %s", plural(len(add), "server"), file, printable(strings.Join(names, ", ")))
+	return names, nil
+}
+
+// found reads a file, or what stands at an address.
+func (p *Program) found(ctx context.Context, r discover.Resolver, from string) (found discover.Found, err error) {
+	if strings.HasPrefix(from, "https://") {
+		if found, err = r.Fetch(ctx, from); err != nil {
+			return found, unanswered("%s", err)
+		}
+		return found, nil
+	}
+	src, err := p.read(from)
+	if err != nil {
+		return found, err
+	}
+	if filepath.Base(from) == "server.json" {
+		found, err = discover.ServerJSON(src.Text)
+	} else {
+		found, err = discover.Parse(from, src.Text)
+	}
+	if err != nil {
+		return found, misuse("%s", err)
+	}
+	return found, nil
+}
+
+// pin gives the packages of a server exact versions, as far as their registries tell them.
+func (p *Program) pin(ctx context.Context, ask *asker, r discover.Resolver, s *discover.Server) error {
+	for s.Unpinned != nil {
+		version, err := r.Version(ctx, *s.Unpinned)
+		if ctx.Err() != nil {
+			return unanswered("interrupted")
+		}
+		if err != nil {
+			p.say("%s: %s is not pinned, and its registry does not say which version there is: %s", printable(s.Name), printable(s.Unpinned.String()), printable(err.Error()))
+			return nil
+		}
+		what := s.Unpinned.String()
+		if ask.ask {
+			no, err := ask.no("%s: %s is not pinned: whoever publishes it chooses what runs here. Pin it at %s? [Y/n]", printable(s.Name), printable(what), printable(version))
+			if err != nil || no {
+				return err
+			}
+		}
+		if err := s.Pin(version); err != nil {
+			return negative("%s: %s", printable(s.Name), err)
+		}
+		p.say("%s: %s is pinned at %s", printable(s.Name), printable(what), printable(version))
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	flag "github.com/spf13/pflag"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/fingerprint"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/mcp"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/trust"
+)
+
+func toolExportCommand(p *Program, fs *flag.FlagSet) action {
+	out := fs.String("out", "", "`FILE` for the catalog; without it, standard output")
+	return func(ctx context.Context, operands []string) error {
+		over, _, err := p.authority(ctx)
+		if err != nil {
+			return err
+		}
+		s, err := over.State(ctx)
+		if err != nil {
+			return untrusted(err)
+		}
+		entries, err := registered(ctx, over.Ledger, s, operands)
+		if err != nil {
+			return err
+		}
+		if len(entries) == 0 {
+			return negative("no tool is registered and stated").withHint("Register what tools import has written with %s.", p.command("tools", "trust", "-f", "FILE"))
+		}
+		text, err := catalog.Write(entries)
+		if err != nil {
+			return negative("%s", err)
+		}
+		if *out == "" && !p.json() {
+			p.printf("%s", text)
+			return nil
+		}
+		if *out != "" {
+			if err := replaceFile(*out, text); err != nil {
+				return misuse("%s", err)
+			}
+		}
+		if p.json() {
+			names := []string{}
+			for _, e := range entries {
+				names = append(names, e.Operation)
+			}
+			return p.document(struct {
+				File  string   `json:"file,omitempty"`
+				Tools []string `json:"tools"`
+			}{*out, names})
+		}
+		p.say("%s in %s", plural(len(entries), "tool"), *out)
+		return nil
+	}
+}
+
+// registered are the tools of some servers, or of all, as the admins have stated them last.
+func registered(ctx context.Context, rows trust.Rows, s trust.State, servers []string) ([]catalog.Entry, error) {
+	last := map[string]string{} // ids by operation
+	for _, id := range slices.Sorted(maps.Keys(s.Tools)) {
+		operation, pinned := strings.CutSuffix(id, "@"+s.Tools[id].Fingerprint)
+		server, _, _ := strings.Cut(operation, "/")
+		if !pinned || s.Tools[id].Fingerprint == "" || s.Tools[id].Facts == nil || len(servers) > 0 && !slices.Contains(servers, server) {
+			continue
+		}
+		if was, ok := last[operation]; !ok || s.ToolsAt[id] > s.ToolsAt[was] {
+			last[operation] = id
+		}
+	}
+	var entries []catalog.Entry
+	for _, operation := range slices.Sorted(maps.Keys(last)) {
+		stated := s.Tools[last[operation]]
+		row, err := rows.Tool(ctx, stated.ToolID)
+		if errors.Is(err, ledger.ErrNotFound) {
+			continue // the catalog that it was stated from has its schemas
+		}
+		if err != nil {
+			return nil, storeError(err)
+		}
+		print, err := fingerprint.Tool(row.Schema)
+		if err != nil || print.Digest != stated.Fingerprint {
+			return nil, negative("the definition of %s in the store is not the one that the admins have stated", printable(operation))
+		}
+		entries = append(entries, catalog.Entry{Operation: operation, Definition: row.Schema, Status: plan.Trust(stated.Status), Facts: stated.Facts,
+			Comment: fmt.Sprintf("Stated by the admins, in statement %d.", s.ToolsAt[stated.ToolID])})
+	}
+	return entries, nil
+}
+
+func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
+	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
+	return func(ctx context.Context, operands []string) error {
+		server, tool, ok := strings.Cut(operands[0], "/")
+		if !ok {
+			return misuse("a tool is named as SERVER/TOOL, not %q", printable(operands[0]))
+		}
+		env, err := p.environment(*catalogFile, "")
+		if err != nil {
+			return err
+		}
+		if env.findings.HasErrors() {
+			return &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
+		}
+		i := slices.IndexFunc(env.catalog.Templates, func(t catalog.Template) bool { return t.Name() == operands[0] && t.Definition != nil })
+		if i < 0 {
+			return negative("the catalog has no definition of %s with which to compare", printable(operands[0])).
+				withHint("%s writes one.", p.command("tools", "import", server))
+		}
+		tools, err := p.listed(ctx, []string{server})
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(tools[server], func(t mcp.Tool) bool { return t.Name == tool })
+		if at < 0 {
+			return negative("the server %s no longer has the tool %s", printable(server), printable(tool))
+		}
+		changes, err := fingerprint.Compare(env.catalog.Templates[i].Definition, tools[server][at].Raw)
+		if err != nil {
+			return negative("the tool %s: %s", printable(operands[0]), err)
+		}
+		if p.json() {
+			if changes == nil {
+				changes = []fingerprint.Change{}
+			}
+			if err := p.document(struct {
+				Tool    string               `json:"tool"`
+				Changes []fingerprint.Change `json:"changes"`
+			}{operands[0], changes}); err != nil {
+				return err
+			}
+		} else {
+			for _, c := range changes {
+				p.printf("%s\n", printable(c.String()))
+			}
+		}
+		if len(changes) > 0 {
+			return negative("%s is not the tool that was imported", printable(operands[0])).
+				withHint("%s asks what to make of it.", p.command("tools", "import", server, "--only", tool))
+		}
+		return nil
+	}
+}

@@ -1,0 +1,507 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	flag "github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/config"
+	"chimera.ai/engine/fingerprint"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/intake"
+	"chimera.ai/engine/internal/wholefile"
+	"chimera.ai/engine/mcp"
+	"chimera.ai/engine/plan"
+)
+
+// toolsFile is the catalog of imported tools, beside chimera.yaml, unless that names another.
+const toolsFile = "tools.yaml"
+
+// intakeOptions are the flags of tools import.
+type intakeOptions struct {
+	from, out string
+	// only are patterns of tools' names; all tools if there is none.
+	only []string
+	// hints: the server's annotations are believed.
+	hints bool
+	// yes accepts what asks for no look, and accept names what was looked at.
+	yes    bool
+	accept []string
+}
+
+func toolImportCommand(p *Program, fs *flag.FlagSet) action {
+	var o intakeOptions
+	fs.StringVar(&o.from, "from", "", "`FILE` of another MCP host, or a server.json or its address, whose servers are added to chimera.yaml first")
+	fs.StringSliceVar(&o.only, "only", nil, "import the tools that match a `PATTERN`, such as 'read_*'; may be repeated")
+	fs.BoolVar(&o.hints, "hints", false, "believe what the server's annotations say of its tools")
+	fs.BoolVar(&o.yes, "yes", false, "accept, without asking, what is proposed for tools that need no look")
+	fs.StringSliceVar(&o.accept, "accept", nil, "accept the `TOOL` although it needs a look; may be repeated")
+	fs.StringVar(&o.out, "out", "", "catalog `FILE` to write, for others to review; nothing is asked")
+	return func(ctx context.Context, operands []string) error {
+		for _, pattern := range o.only {
+			if _, err := path.Match(pattern, ""); err != nil {
+				return misuse("--only: %s is not a pattern", printable(pattern))
+			}
+		}
+		ask, err := p.asker(&o)
+		if err != nil {
+			return err
+		}
+		if o.from != "" {
+			added, err := p.adopt(ctx, ask, o.from, operands)
+			if err != nil {
+				return err
+			}
+			operands = added
+		} else if len(operands) == 0 {
+			return misuse("name a server of the configuration, or give --from FILE")
+		}
+		return p.importTools(ctx, ask, &o, operands)
+	}
+}
+
+// asker asks on the terminal, unless the flags say what to do.
+func (p *Program) asker(o *intakeOptions) (*asker, error) {
+	a := &asker{p: p, in: bufio.NewReader(p.Stdin), ask: !o.yes && o.out == ""}
+	if in, ok := p.Stdin.(*os.File); a.ask && (!ok || !term.IsTerminal(int(in.Fd()))) {
+		return nil, misuse("there is no terminal on which to ask").
+			withHint("Give --yes to accept what needs no look, or --out FILE to write what is proposed, for others to review.")
+	}
+	return a, nil
+}
+
+// intakeAnswer is the JSON answer about one server.
+type intakeAnswer struct {
+	Server string `json:"server"`
+	// Fingerprint is that of what the server offers.
+	Fingerprint string          `json:"server_fingerprint"`
+	File        string          `json:"file"`
+	Tools       []*importedTool `json:"tools"`
+}
+
+// importedTool is a tool of a server, and what became of it.
+type importedTool struct {
+	Name        string           `json:"name"`
+	Fingerprint string           `json:"fingerprint,omitempty"`
+	Effect      plan.EffectClass `json:"effect_class,omitempty"`
+	Status      plan.Trust       `json:"status,omitempty"`
+	// State is new, changed, unchanged, elsewhere or left out.
+	State    string   `json:"state"`
+	Warnings []string `json:"warnings"`
+
+	definition json.RawMessage
+	proposal   intake.Proposal
+	// look: somebody must look at the tool by itself.
+	look bool
+	// was is the template that the file has, or nil.
+	was *catalog.Template
+	// comment stands in the file.
+	comment string
+}
+
+// What becomes of a tool.
+const (
+	toolNew       = "new"
+	toolChanged   = "changed"
+	toolSame      = "unchanged"
+	toolElsewhere = "elsewhere"
+	toolLeftOut   = "left out"
+)
+
+// importTools asks what to say of the tools of servers, and writes it to a catalog.
+func (p *Program) importTools(ctx context.Context, ask *asker, o *intakeOptions, servers []string) error {
+	c, err := p.settings()
+	if err != nil {
+		return err
+	}
+	file := cmp.Or(o.out, c.ToolsFile, filepath.Join(filepath.Dir(c.File), toolsFile))
+	have, others, err := p.imported(&c, file)
+	if err != nil {
+		return err
+	}
+	var answers []intakeAnswer
+	var failed error
+	for _, name := range servers {
+		answer, err := p.intake(ctx, ask, o, name, have, others)
+		if err != nil {
+			var f *failure
+			if len(servers) == 1 || !errors.As(err, &f) || ctx.Err() != nil {
+				return err
+			}
+			p.say("%s: nothing is imported: %s", printable(name), f.Error())
+			failed = errors.Join(failed, err)
+			continue
+		}
+		answer.File = fromHere(file)
+		answers = append(answers, answer)
+	}
+	if err := p.writeTools(&c, file, have, answers, o.out == ""); err != nil {
+		return err
+	}
+	if err := p.sayImported(answers, file); err != nil {
+		return err
+	}
+	if failed != nil {
+		return unanswered("some servers could not be asked")
+	}
+	return nil
+}
+
+// imported reads the tools that a catalog file has, and the operations that stand elsewhere.
+func (p *Program) imported(c *config.Config, file string) (have map[string]catalog.Template, others map[string]bool, err error) {
+	have, others = map[string]catalog.Template{}, map[string]bool{}
+	read := func(names ...string) (*catalog.Catalog, error) {
+		all, texts, ds, err := host.LoadCatalog(names...)
+		if err == nil && ds.HasErrors() {
+			err = &failure{code: exitUsage, message: "the catalog is not valid", diagnostics: ds, sources: texts}
+		}
+		return all, err
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		all, err := read(file)
+		if err != nil {
+			return nil, nil, asUse(err)
+		}
+		if len(all.Adapters) > 0 {
+			return nil, nil, misuse("%s has adapters, and is not a file of imported tools alone", file)
+		}
+		for _, t := range all.Templates {
+			if t.Definition == nil {
+				return nil, nil, misuse("%s has %s without its definition, and is not a file of imported tools alone", file, printable(t.Name())).
+					withHint("Name another file with --out, or with tools in chimera.yaml.")
+			}
+			have[t.Name()] = t
+		}
+	}
+	var rest []string
+	for _, name := range []string{c.CatalogFile, c.ToolsFile} {
+		if name != "" && name != file {
+			if _, err := os.Stat(name); name == c.ToolsFile && errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			rest = append(rest, name)
+		}
+	}
+	all, err := read(rest...)
+	if err != nil {
+		return nil, nil, asUse(err)
+	}
+	if all != nil {
+		for i := range all.Templates {
+			others[all.Templates[i].Name()] = true
+		}
+	}
+	return have, others, nil
+}
+
+// asUse is the failure of a file that cannot be read, unless the error is a failure already.
+func asUse(err error) error {
+	if f := (*failure)(nil); errors.As(err, &f) {
+		return err
+	}
+	return misuse("%s", err)
+}
+
+// intake asks what to say of the tools of one server.
+func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, server string, have map[string]catalog.Template, others map[string]bool) (intakeAnswer, error) {
+	answer := intakeAnswer{Server: server, Tools: []*importedTool{}}
+	tools, print, err := p.introspect(ctx, server)
+	if err != nil {
+		return answer, err
+	}
+	answer.Fingerprint = print
+	hints := o.hints
+	var open []*importedTool
+	for _, t := range tools {
+		if len(o.only) > 0 && !slices.ContainsFunc(o.only, func(pattern string) bool { ok, err := path.Match(pattern, t.Name); return err == nil && ok }) {
+			continue
+		}
+		x := examine(server, t, have, others)
+		answer.Tools = append(answer.Tools, x)
+		if x.State == toolNew || x.State == toolChanged {
+			open = append(open, x)
+		}
+	}
+	if ask.ask && !hints && slices.ContainsFunc(open, func(x *importedTool) bool { return annotated(x.definition) }) {
+		if hints, err = ask.yes("The server %s says of its tools what they do. Do you believe it? [y/N]", printable(server)); err != nil {
+			return answer, err
+		}
+	}
+	var names []string
+	for _, t := range tools {
+		names = append(names, t.Name)
+	}
+	for _, f := range intake.FlagNames(names) {
+		for _, x := range open {
+			if f.Path == fmt.Sprintf("/%d", slices.Index(names, x.Name)) {
+				x.warn(f)
+			}
+		}
+	}
+	for _, x := range open {
+		if err := x.propose(hints); err != nil {
+			return answer, negative("the tool %s/%s: %s", printable(server), printable(x.Name), err)
+		}
+	}
+	return answer, ask.decide(o, server, open, hints)
+}
+
+// introspect lists the tools of a server twice, which must be equal. It returns them with the
+// fingerprint of all.
+func (p *Program) introspect(ctx context.Context, server string) ([]mcp.Tool, string, error) {
+	var tools []mcp.Tool
+	last := ""
+	for range 2 {
+		all, err := p.listed(ctx, []string{server})
+		if err != nil {
+			return nil, "", err
+		}
+		tools = all[server]
+		var prints []fingerprint.Print
+		for _, t := range tools {
+			print, err := fingerprint.Tool(t.Raw)
+			if err != nil {
+				print = fingerprint.Print{Tool: t.Name, Digest: "none: " + string(t.Raw)}
+			}
+			prints = append(prints, print)
+		}
+		digest, err := fingerprint.Tools(prints)
+		if err != nil {
+			return nil, "", negative("the tools of %s: %s", printable(server), err)
+		}
+		if last != "" && last != digest {
+			return nil, "", negative("the server %s offers other tools each time it is asked", printable(server))
+		}
+		last = digest
+	}
+	return tools, last, nil
+}
+
+// examine holds a tool against the catalog, and looks for what people should see.
+func examine(server string, t mcp.Tool, have map[string]catalog.Template, others map[string]bool) *importedTool {
+	x := &importedTool{Name: t.Name, State: toolNew, Warnings: []string{}, definition: t.Raw}
+	leave := func(why string) *importedTool {
+		x.State, x.Warnings = toolLeftOut, append(x.Warnings, why)
+		return x
+	}
+	operation := catalog.OperationName(server, t.Name)
+	if others[operation] {
+		x.State = toolElsewhere
+		return x
+	}
+	print, err := fingerprint.Tool(t.Raw)
+	if err != nil {
+		return leave(err.Error())
+	}
+	x.Fingerprint = print.Digest
+	if was, ok := have[operation]; ok {
+		x.Effect, x.Status = was.Effect, was.Status
+		if was.Fingerprint == print.Digest {
+			x.State = toolSame
+			return x
+		}
+		x.State, x.was, x.look = toolChanged, &was, true
+		x.Warnings = append(x.Warnings, "it has changed since it was imported")
+	}
+	// What the compiler does not take is not asked about.
+	probe := catalog.Entry{Operation: operation, Definition: t.Raw, Status: plan.Block, Facts: json.RawMessage(`{"provider_type":"mcp","mode":"deter","effect_class":"irreversible"}`)}
+	text, err := catalog.Write([]catalog.Entry{probe})
+	if err != nil {
+		return leave(err.Error())
+	}
+	if _, ds := compiler.ParseCatalog(compiler.Source{Name: toolsFile, Text: text}); ds.HasErrors() {
+		return leave(ds[0].Summary)
+	}
+	flags, err := intake.Flags(t.Raw)
+	if err != nil {
+		return leave(err.Error())
+	}
+	for _, f := range flags {
+		x.warn(f)
+	}
+	return x
+}
+
+func (x *importedTool) warn(f intake.Flag) {
+	x.look = true
+	x.Warnings = append(x.Warnings, fmt.Sprintf("%s: %s: %s", f.Path, strings.TrimSuffix(f.Reason, "."), f.Text))
+}
+
+// annotated reports whether the server says anything of what a tool does.
+func annotated(definition json.RawMessage) bool {
+	proposal, err := intake.Propose(definition, true)
+	return err == nil && !proposal.Guess
+}
+
+// propose sets what is proposed: by what the server says, if that is believed, or where it says
+// nothing, by name and description, which is a guess.
+func (x *importedTool) propose(hints bool) (err error) {
+	x.proposal, err = intake.Propose(x.definition, hints || !annotated(x.definition))
+	return err
+}
+
+// set decides on a tool.
+func (x *importedTool) set(effect plan.EffectClass, status plan.Trust) {
+	x.Effect, x.Status = effect, status
+}
+
+// leaveOut leaves a tool out, or as it was.
+func (x *importedTool) leaveOut() {
+	x.State = toolLeftOut
+	if x.was != nil {
+		x.Warnings = append(x.Warnings, "the catalog keeps what it had, which the server no longer offers")
+	}
+}
+
+// entry is what the file has of a tool.
+func (x *importedTool) entry(server string) (catalog.Entry, error) {
+	t := catalog.Template{
+		ProviderType: plan.MCP, Provider: server, Operation: x.Name, Mode: plan.Deter, Effect: x.Effect, OpenWorld: x.proposal.OpenWorld,
+		TimeoutMS: 30_000, Definition: x.definition, Retry: plan.Retry{MaxAttempts: 1, InitialMS: catalog.DefaultInitialMS, MultiplierMilli: catalog.DefaultMultiplierMilli, MaxMS: catalog.DefaultMaxMS},
+	}
+	if t.Trust = x.Status; t.Trust == plan.Block {
+		t.Trust = plan.ManualReview
+	}
+	if x.was != nil { // what the operator said holds for the new tool, too
+		kept := *x.was
+		kept.Definition, kept.Effect = x.definition, x.Effect
+		t = kept
+	} else if x.Effect == plan.Pure {
+		t.Retry.MaxAttempts = 3
+	}
+	facts, err := t.Facts()
+	return catalog.Entry{Operation: t.Name(), Definition: x.definition, Status: x.Status, Facts: facts, Comment: x.comment}, err
+}
+
+// writeTools writes the file of imported tools: what it had, and what was decided.
+func (p *Program) writeTools(c *config.Config, file string, have map[string]catalog.Template, answers []intakeAnswer, configured bool) error {
+	entries := map[string]catalog.Entry{}
+	for name, t := range have {
+		facts, err := t.Facts()
+		if err != nil {
+			return negative("%s", err)
+		}
+		entries[name] = catalog.Entry{Operation: name, Definition: t.Definition, Status: t.Status, Facts: facts}
+	}
+	changed := false
+	for _, a := range answers {
+		for _, x := range a.Tools {
+			if x.State != toolNew && x.State != toolChanged {
+				continue
+			}
+			e, err := x.entry(a.Server)
+			if err != nil {
+				return negative("%s", err)
+			}
+			entries[e.Operation], changed = e, true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	var list []catalog.Entry
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		list = append(list, entries[name])
+	}
+	text, err := catalog.Write(list)
+	if err != nil {
+		return negative("%s", err)
+	}
+	if _, ds := compiler.ParseCatalog(compiler.Source{Name: file, Text: text}); ds.HasErrors() {
+		return &failure{code: exitNegative, message: "what would be written is no catalog", diagnostics: ds, sources: map[string][]byte{file: text}}
+	}
+	if err := replaceFile(file, text); err != nil {
+		return misuse("%s", err)
+	}
+	if !configured || c.ToolsFile != "" {
+		return nil
+	}
+	return p.nameTools(c)
+}
+
+// nameTools makes the configuration name the file of imported tools.
+func (p *Program) nameTools(c *config.Config) error {
+	name := cmp.Or(c.File, config.DefaultFile)
+	text, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return misuse("%s", err)
+	}
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		text = append(text, '\n')
+	}
+	return p.rewriteSettings(name, text, append(slices.Clone(text), "tools: "+toolsFile+"\n"...))
+}
+
+// rewriteSettings replaces the configuration, unless the new one is not valid.
+func (p *Program) rewriteSettings(name string, text, next []byte) error {
+	if err := replaceFile(name, next); err != nil {
+		return misuse("%s", err)
+	}
+	_, ds := config.Load(name)
+	if !ds.HasErrors() {
+		return nil
+	}
+	if len(text) > 0 {
+		if err := replaceFile(name, text); err != nil {
+			return misuse("%s", err)
+		}
+	}
+	return &failure{code: exitUsage, message: name + " cannot be changed", diagnostics: ds, sources: map[string][]byte{name: next}}
+}
+
+// replaceFile writes a file that others may read, or keeps the mode that it has.
+func replaceFile(name string, text []byte) error {
+	mode := fs.FileMode(0o644)
+	if info, err := os.Stat(name); err == nil {
+		mode = info.Mode().Perm()
+	}
+	if err := wholefile.Replace(name, text); err != nil {
+		return err
+	}
+	return os.Chmod(name, mode)
+}
+
+// sayImported prints what became of the tools.
+func (p *Program) sayImported(answers []intakeAnswer, file string) error {
+	if p.json() {
+		if len(answers) == 1 {
+			return p.document(answers[0])
+		}
+		return p.document(answers)
+	}
+	for _, a := range answers {
+		imported := 0
+		for _, x := range a.Tools {
+			line := fmt.Sprintf("%-10s %s/%s", x.State, printable(a.Server), printable(x.Name))
+			switch x.State {
+			case toolNew, toolChanged:
+				imported++
+				line += fmt.Sprintf(" %s %s", x.Effect, x.Status)
+			case toolLeftOut:
+				if n := len(x.Warnings); n > 0 {
+					line += ": " + printable(x.Warnings[n-1])
+				}
+			}
+			p.printf("%s\n", line)
+		}
+		if imported > 0 {
+			p.say("%s of %s in %s", plural(imported, "tool"), printable(a.Server), fromHere(file))
+		}
+	}
+	return nil
+}
