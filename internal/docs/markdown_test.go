@@ -207,7 +207,7 @@ func TestPaths(t *testing.T) {
 
 // elsewhere reports whether a path is made by a build, by a run, or by the reader.
 func elsewhere(name string) bool {
-	return strings.HasPrefix(name, "bin/") || slices.Contains([]string{"blobs/", "greet.yaml", "welcome.yaml", "announce.yaml", "bootstrap.json", "trust.json"}, name)
+	return strings.HasPrefix(name, "bin/") || slices.Contains([]string{"blobs/", "greet.yaml", "welcome.yaml", "announce.yaml", "bootstrap.json", "tools.yaml", "server.json", "trust.json"}, name)
 }
 
 // TestConfigurationBlocks: a block that is only "yaml" is a chimera.yaml. Others
