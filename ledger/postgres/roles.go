@@ -273,7 +273,7 @@ func policies(r Roles) (out []string) {
 	// A key that was erased does not come back.
 	on(keysTable, "make FOR INSERT WITH CHECK (current_setting('transaction_isolation') = 'read committed' AND NOT EXISTS (SELECT FROM runs r WHERE r.subject_key = subject_keys.id))")
 	// Effects ends tasks, and makes none of them another.
-	on("tasks", "draft FOR INSERT TO "+r.Guardian+" WITH CHECK (true)", "sign FOR UPDATE TO "+r.Guardian+" USING (true)",
+	on("tasks", "draft FOR INSERT TO "+r.Guardian+" WITH CHECK (true)", "sign FOR UPDATE TO "+r.Guardian+" USING (state <> 'executed') WITH CHECK (state <> 'executed')",
 		"execute FOR UPDATE TO "+r.Effects+" USING (state = 'signed') WITH CHECK (state = 'executed')")
 	// The guardian permits calls, and says of those that nobody else can end that nobody knows;
 	// what they were, and what they have answered, effects says. Pruning takes that.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,7 +149,7 @@ func TestThiefHidesAbandonedCalls(t *testing.T) {
 		_, _, err = s.CloseRun(ctx, ledger.Run{Workflow: r.Workflow, Root: "r", State: ledger.RunFailed}, nil)
 		require.NoError(t, err)
 	}
-	require.NoError(t, user(postgres.DefaultRoles.Effects)("UPDATE invocations SET output_digest = 'x' WHERE id = 'i'"))
+	require.Error(t, user(postgres.DefaultRoles.Effects)("UPDATE invocations SET output_digest = 'x' WHERE id = 'i'"))
 	guardian := as(t, o, postgres.DefaultRoles.Guardian)
 	all, err := guardian.Abandoned(ctx, 10)
 	require.NoError(t, err)
@@ -441,4 +442,95 @@ func TestThiefGivesLongReasons(t *testing.T) {
 	ok, problems, _ := audited(s)(t, key)
 	require.False(t, ok)
 	require.Contains(t, fmt.Sprint(problems), "set aside as if it were none of this log, and is one")
+}
+
+// Calls that may be repeated are permitted again, also in a run that was reset, and each part goes on
+// with its own rights.
+func TestRepeatedAndReset(t *testing.T) {
+	for _, subject := range []string{"", "erika"} {
+		for _, moved := range []bool{false, true} {
+			for _, lost := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s moved %t lost %t", subject, moved, lost), func(t *testing.T) {
+					s, o, _ := granted(t)
+					ctx := t.Context()
+					engine, guardian, effects := as(t, o, postgres.DefaultRoles.Engine), as(t, o, postgres.DefaultRoles.Guardian), as(t, o, postgres.DefaultRoles.Effects)
+					r := runAbout("w", subject)
+					require.NoError(t, engine.OpenRun(ctx, r))
+					cents, err := ledger.Minor(10, "USD")
+					require.NoError(t, err)
+					require.NoError(t, guardian.SetBudget(ctx, ledger.Budget{Agent: "agent-42", Currency: "USD", Every: ledger.Forever, Limit: cents}))
+					a := ledgertest.Ask("i", "i")
+					a.Repeatable, a.Cost = true, &cents
+					_, err = guardian.Authorize(ctx, r, a, ledgertest.Rule(ledger.Approve))
+					require.NoError(t, err)
+					_, err = effects.Claim(ctx, "i", "i/1", "t", -time.Hour)
+					require.NoError(t, err)
+					if lost {
+						_, err = effects.Settle(ctx, "i", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown, Abandoned: true}})
+						require.NoError(t, err)
+					}
+					if moved {
+						_, _, err = engine.CloseRun(ctx, ledger.Run{Workflow: "w", Root: "r", State: ledger.RunCancelled}, nil)
+						require.NoError(t, err)
+						r.Root = "r2"
+						require.NoError(t, engine.OpenRun(ctx, r))
+					}
+					_, err = guardian.Authorize(ctx, r, a, ledgertest.Rule(ledger.Approve))
+					require.NoError(t, err)
+					_, err = effects.Claim(ctx, "i", "i/2", "t", time.Hour)
+					require.NoError(t, err)
+					_, err = effects.Settle(ctx, "i", ledger.Effect{Settlement: ledger.Settlement{Attempt: 2, State: ledger.Settled, OutputDigest: ledger.BodyDigest(nil)}, Result: []byte(`{}`)})
+					require.NoError(t, err)
+					key := ledgertest.Key(t)
+					ledgertest.Drain(t, s, key)
+					ok, problems, _ := audited(s)(t, key)
+					require.True(t, ok, "%v", problems)
+				})
+			}
+		}
+	}
+}
+
+// What a permit says, and how long a call may take, nobody changes by the row alone.
+func TestThiefChangesPermits(t *testing.T) {
+	for _, repeatable := range []bool{false, true} {
+		for _, called := range []bool{false, true} {
+			s, o, user := granted(t)
+			ctx := t.Context()
+			r := runAbout("w", "")
+			require.NoError(t, s.OpenRun(ctx, r))
+			a := ledgertest.Ask("i", "i")
+			a.Repeatable = repeatable
+			_, err := s.Authorize(ctx, r, a, ledgertest.Rule(ledger.Approve))
+			require.NoError(t, err)
+			if called {
+				_, err = as(t, o, postgres.DefaultRoles.Effects).Claim(ctx, "i", "i/1", "t", time.Hour)
+				require.NoError(t, err)
+			}
+			effects, guardian := user(postgres.DefaultRoles.Effects), user(postgres.DefaultRoles.Guardian)
+			require.Error(t, effects("UPDATE invocations SET call_not_after = 0"))
+			require.Error(t, effects("UPDATE invocations SET output = 'x', output_digest = 'y'"))
+			require.Error(t, effects(fmt.Sprintf("UPDATE invocations SET unused = %t", called)))
+			require.Error(t, guardian(fmt.Sprintf("UPDATE invocations SET repeatable = %t", !repeatable)))
+			require.Error(t, guardian("UPDATE invocations SET permit_until = permit_until + 1"))
+			require.Error(t, guardian("UPDATE invocations SET decision_id = 'i/7', unused = true"))
+			require.Error(t, guardian("UPDATE tasks SET state = 'executed'"))
+		}
+	}
+}
+
+// Whatever the reason, what is pruned is stated.
+func TestReasonsForPruning(t *testing.T) {
+	s, o, _ := granted(t)
+	engine := as(t, o, postgres.DefaultRoles.Engine)
+	for i, reason := range []string{"", "a <b> & \"c\" \\ d / é 漢", "\t\n\r", "\b\f\v\x01\x1f", "\u2028\u2029", "\u007f\u00a0\ufffd😀", strings.Repeat("x", 3000)} {
+		require.NoError(t, engine.OpenRun(t.Context(), runAbout(fmt.Sprint("w", i), "")))
+		n, err := engine.Prune(t.Context(), ledger.RunOpened.Class(), time.Now().Add(time.Hour), reason)
+		require.NoError(t, err, "%q", reason)
+		require.Positive(t, n)
+	}
+	ledgertest.Drain(t, s, ledgertest.Key(t))
+	aside, err := s.Asides(t.Context(), math.MinInt64, 10)
+	require.NoError(t, err)
+	require.Empty(t, aside)
 }

@@ -542,7 +542,7 @@ BEGIN
 			AND NOT EXISTS (SELECT FROM log_index i JOIN entries f ON f.serial = i.serial WHERE i.place = 0
 				AND convert_from(f.bytes, 'UTF8')::json ->> 'origin' <> convert_from(e.bytes, 'UTF8')::json ->> 'origin')
 			AND convert_from(b.bytes, 'UTF8') ~ ('^{"data":{"before":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z","class":"' || NEW.class || '","count":' || NEW.count
-				|| ',"reason":"([^"\\\u0001-\u001f\u2028\u2029]|\\["\\nrt])*"},"salt":"[0-9a-f]{32}"}$')
+				|| ',"reason":"([^"\\\u0001-\u001f\u2028\u2029]|\\(["\\bfnrt]|u(00[01][0-9a-f]|2028|2029)))*"},"salt":"[0-9a-f]{32}"}$')
 			AND (b.chain, b.class) = (e.chain, 'permanent')
 		ORDER BY e.n DESC LIMIT 1;
 	IF of IS NULL THEN
@@ -709,7 +709,12 @@ BEGIN
 		-- Another permit of what may have happened.
 		AND NOT (perhaps AND (NEW.decision_id <> OLD.decision_id OR NEW.unused AND NOT OLD.unused OR NEW.attempt <> OLD.attempt) AND NOT (OLD.repeatable AND NEW.repeatable))
 		AND NOT (perhaps AND NEW.repeatable AND NOT OLD.repeatable)
-		-- A permit is for one run, task and hold.
+		-- A permit is for one action, run, task and hold, until then, and is used once.
+		AND (NEW.decision_id <> OLD.decision_id OR (NEW.action_digest, NEW.repeatable, NEW.permit_until) = (OLD.action_digest, OLD.repeatable, OLD.permit_until))
+		AND (NEW.unused = OLD.unused OR NEW.unused AND NEW.decision_id <> OLD.decision_id OR NOT NEW.unused AND (moved OR NEW.attempt <> OLD.attempt))
+		-- Only the beginning and the end of a call say how long it may take, and only its end what it answered.
+		AND (NEW.call_not_after IS NOT DISTINCT FROM OLD.call_not_after OR moved OR NEW.attempt <> OLD.attempt)
+		AND (NEW.state = 'settled' OR NEW.output IS NULL AND NEW.output_digest = '')
 		AND NOT (NEW.decision_id = OLD.decision_id AND (NEW.chain, NEW.origin, NEW.task_id, NEW.hold_id) <> (OLD.chain, OLD.origin, OLD.task_id, OLD.hold_id))
 		-- A call takes a day at most, so that one which nobody ends is found abandoned.
 		AND NOT (NEW.call_not_after IS DISTINCT FROM OLD.call_not_after AND NEW.call_not_after > floor(extract(epoch FROM clock_timestamp() + interval '25 hours') * 1000))
@@ -765,12 +770,20 @@ CREATE CONSTRAINT TRIGGER stated AFTER UPDATE ON holds DEFERRABLE INITIALLY DEFE
 	WHEN ((OLD.status, OLD.running) IS DISTINCT FROM (NEW.status, NEW.running)) EXECUTE FUNCTION hold_stated();
 -- +goose StatementBegin
 CREATE FUNCTION call_stated() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE said TEXT := 'invocation.' || NEW.state || '/' || CASE WHEN NEW.state = 'permitted' THEN NEW.decision_id ELSE NEW.id || '/' || NEW.attempt END;
+DECLARE said TEXT := 'invocation.' || NEW.state || '/' || NEW.id || '/' || NEW.attempt; fits BOOLEAN := true;
 BEGIN
-	IF NOT EXISTS (SELECT FROM entries e WHERE e.chain = NEW.chain AND e.key = ANY (CASE
-			WHEN NEW.state IN ('permitted', 'calling') THEN ARRAY[said]
-			WHEN TG_ARGV[0] = 'resolved' THEN ARRAY[said || '/resolved']
-			ELSE ARRAY[said, said || '/abandoned'] END)) THEN
+	IF TG_OP = 'INSERT' OR NEW.decision_id <> OLD.decision_id OR NEW.state = 'permitted' THEN
+		fits := EXISTS (SELECT FROM entries e WHERE e.chain = NEW.chain AND e.key = 'invocation.permitted/' || NEW.decision_id);
+	END IF;
+	-- What may be called again is permitted again as it is.
+	IF fits AND TG_OP = 'UPDATE' AND NEW.state <> 'permitted' AND (NEW.state, NEW.attempt) <> (OLD.state, OLD.attempt) THEN
+		fits := EXISTS (SELECT FROM entries e WHERE e.chain = NEW.chain AND e.key = ANY (CASE
+			WHEN NEW.state = 'calling' THEN ARRAY[said]
+			WHEN OLD.state = 'unknown' THEN ARRAY[said || '/resolved']
+			WHEN NEW.state = 'unknown' THEN ARRAY[said, said || '/abandoned']
+			ELSE ARRAY[said] END));
+	END IF;
+	IF NOT fits THEN
 		RAISE EXCEPTION 'no entry of the ledger says that the invocation % is %', NEW.id, NEW.state USING ERRCODE = 'integrity_constraint_violation';
 	END IF;
 	RETURN NULL;
@@ -778,9 +791,7 @@ END $$;
 -- +goose StatementEnd
 CREATE CONSTRAINT TRIGGER permitted AFTER INSERT ON invocations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION call_stated();
 CREATE CONSTRAINT TRIGGER stated AFTER UPDATE ON invocations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-	WHEN (OLD.state <> 'unknown' AND (OLD.state, OLD.attempt, OLD.decision_id) IS DISTINCT FROM (NEW.state, NEW.attempt, NEW.decision_id)) EXECUTE FUNCTION call_stated();
-CREATE CONSTRAINT TRIGGER resolved AFTER UPDATE ON invocations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-	WHEN (OLD.state = 'unknown' AND (OLD.state, OLD.attempt, OLD.decision_id) IS DISTINCT FROM (NEW.state, NEW.attempt, NEW.decision_id)) EXECUTE FUNCTION call_stated('resolved');
+	WHEN ((OLD.state, OLD.attempt, OLD.decision_id) IS DISTINCT FROM (NEW.state, NEW.attempt, NEW.decision_id)) EXECUTE FUNCTION call_stated();
 
 -- Temporary tables are found first unless they are named last: a role that may
 -- make one could show these functions legal holds, or tiles, of its own.
