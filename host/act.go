@@ -13,6 +13,7 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/payload"
+	"chimera.ai/engine/registry"
 	"chimera.ai/engine/trust"
 )
 
@@ -24,25 +25,27 @@ func (h *Host) act(ctx context.Context, blobs blob.Store, plans *payload.Plans, 
 	if err != nil {
 		return err
 	}
-	registry, operations, err := Catalog(o.Catalog, o.Skills)
+	inProcess, operations, err := Catalog(o.Catalog, o.Skills)
 	if err != nil {
 		return err
 	}
-	own := workbench(operations, o.Policy, o.Shadow)
+	read := h.reader(said)
+	read.holds = true
+	bench := read.workbench
 	if o.production() {
-		if err := h.vouched(ctx, said, operations); err != nil {
+		registered, _, err := read.registry.catalog()
+		if err != nil {
+			return fmt.Errorf("read the registry of tools: %w", err)
+		}
+		if err := h.vouched(ctx, said, registry.Under(operations, registered)); err != nil {
 			return err
 		}
-	}
-	bench := func() activities.Workbench { return own }
-	if o.Reread != nil {
-		bench = (&reader{files: *o.Reread, skills: o.Skills, holds: true}).workbench
 	}
 	acting := func() *activities.Acting {
 		return &activities.Acting{Plans: plans, Values: values, Ledger: h.store.Ledger, Authority: said, Namespace: o.Client.Namespace, Bench: bench}
 	}
 	if o.has(RoleGuardian) {
-		if _, err := own.Judge(); err != nil && o.Reread == nil {
+		if _, err := bench().Judge(); err != nil && o.Reread == nil {
 			return err
 		}
 		h.sweeper = &sweeper{store: h.store.Ledger, every: o.SweepEvery, logger: o.Logger}
@@ -57,7 +60,7 @@ func (h *Host) act(ctx context.Context, blobs blob.Store, plans *payload.Plans, 
 	}
 	if o.has(RoleEffects) {
 		f := &activities.Effects{
-			Acting: acting(), Store: h.store.Ledger, Caller: all{skills: cleaned{goSkills{registry}, o.Secrets}, tools: caller}, Outputs: payload.NewOutputs(blobs, o.Sealing, o.Client.Namespace, true),
+			Acting: acting(), Store: h.store.Ledger, Caller: all{skills: cleaned{goSkills{inProcess}, o.Secrets}, tools: caller}, Outputs: payload.NewOutputs(blobs, o.Sealing, o.Client.Namespace, true),
 		}
 		dynamic(h.worker(contract.QueueEffects, worker.Options{DisableWorkflowWorker: true}), f.Node)
 	}

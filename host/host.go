@@ -293,6 +293,17 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	return h, nil
 }
 
+// reader has what runs are compiled and judged with: files, and what is registered if said is not
+// nil.
+func (h *Host) reader(said *trust.Reader) *reader {
+	o := &h.options
+	r := &reader{files: o.Reread, rules: rules{o.Catalog, o.Policy, o.Shadow}, skills: o.Skills}
+	if said != nil {
+		r.registry = &imported{said: said, rows: h.store.Ledger}
+	}
+	return r
+}
+
 // prepare makes the engine's role. tools calls tools, or is nil.
 func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Plans, values *payload.Values, tools activities.Caller) error {
 	o := &h.options
@@ -325,17 +336,18 @@ func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Pla
 				"to", contract.QueueTools)
 		}
 	}
+	var said *trust.Reader
 	if o.Trust != nil {
 		reader, former, err := authority(ctx, o, h.store)
 		if err != nil {
 			return err
 		}
-		e.Authority, o.FormerKeys = reader, append(slices.Clone(o.FormerKeys), former...)
+		said, e.Authority, o.FormerKeys = reader, reader, append(slices.Clone(o.FormerKeys), former...)
 	} else {
 		o.Logger.WarnContext(ctx, "this worker has no root of trust (trust.bootstrap): nobody vouches for what is published, and runs have no effects")
 	}
-	if o.Reread != nil {
-		e.Renew = (&reader{files: *o.Reread, skills: o.Skills}).workbench
+	if r := h.reader(said); o.Reread != nil || r.registry != nil {
+		e.Renew = r.workbench
 	}
 	h.engine(e)
 	if h.store.Key == nil {

@@ -3,6 +3,7 @@ package host
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
+	"chimera.ai/engine/registry"
 	"chimera.ai/engine/skills"
 	"chimera.ai/engine/trust"
 )
@@ -25,11 +27,15 @@ type Files struct {
 	Catalog, Policy, Shadow []string
 }
 
-// reader returns the current contents of the files, and compiles them again only
-// when they have changed.
+// reader returns what runs are compiled and judged with now, made again only when the files, or
+// what is registered, have changed.
 type reader struct {
-	files  Files
-	skills []skills.Skill
+	// files are read again and again; if it is nil, rules holds.
+	files *Files
+	rules rules
+	// registry, if not nil, has the tools that were imported.
+	registry *imported
+	skills   []skills.Skill
 	// holds: what was valid last stays in force while a file is not, as while it is being
 	// edited.
 	holds bool
@@ -38,52 +44,88 @@ type reader struct {
 	last activities.Workbench
 }
 
-// workbench refuses every plan if a file cannot be read or is invalid, unless what was valid
-// before holds.
+// rules are what files of a catalog, of a policy and of one in shadow say.
+type rules struct {
+	catalog        *catalog.Catalog
+	policy, shadow *policy.Bundle
+}
+
+// workbench refuses every plan if a file, or the registry, cannot be read or is invalid, unless
+// what was valid before holds.
 func (r *reader) workbench() activities.Workbench {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	names := slices.Concat(r.files.Policy, r.files.Shadow, named(r.files.Catalog))
-	texts := make(map[string][]byte, len(names))
-	hash := sha256.New()
-	for _, name := range names {
-		text, err := readFile(name, maxCatalog)
-		if err != nil && r.holds && r.last.Edition != "" {
-			return r.last
-		}
-		if err != nil {
-			return refusing(diag.Diagnostics{{Severity: diag.Error, Code: diag.ConfigFile, Summary: fmt.Sprintf("read the catalog or the policy: %s", err)}})
-		}
-		texts[name] = text
-		digest := sha256.Sum256(text)
-		hash.Write(digest[:])
-	}
-	edition := hex.EncodeToString(hash.Sum(nil))
-	if r.last.Edition != edition {
-		next, ok := r.parse(texts)
-		if !ok && r.holds && r.last.Edition != "" {
-			return r.last
-		}
+	next, err := r.read()
+	switch {
+	case err == nil:
 		r.last = next
-		r.last.Edition = edition
+	case r.holds && r.last.Edition != "":
+	default:
+		return refusing(err)
 	}
 	return r.last
 }
 
-// parse reports whether the files are valid.
-func (r *reader) parse(texts map[string][]byte) (_ activities.Workbench, ok bool) {
-	base, ds := parseCatalog(named(r.files.Catalog), texts)
-	bundle, found := parsePolicy(r.files.Policy, texts)
-	ds = append(ds, found...)
-	shadow, found := parsePolicy(r.files.Shadow, texts)
-	if ds = append(ds, found...); ds.HasErrors() {
-		return refusing(ds), false
+// read returns the last workbench where nothing has changed.
+func (r *reader) read() (activities.Workbench, error) {
+	texts, hash := map[string][]byte{}, sha256.New()
+	if r.files != nil {
+		for _, name := range slices.Concat(r.files.Policy, r.files.Shadow, named(r.files.Catalog)) {
+			text, err := readFile(name, maxCatalog)
+			if err != nil {
+				return activities.Workbench{}, fmt.Errorf("read the catalog or the policy: %w", err)
+			}
+			texts[name] = text
+			digest := sha256.Sum256(text)
+			hash.Write(digest[:])
+		}
 	}
-	_, operations, err := Catalog(base, r.skills)
+	var registered *catalog.Catalog
+	if r.registry != nil {
+		all, edition, err := r.registry.catalog()
+		if err != nil {
+			return activities.Workbench{}, fmt.Errorf("read the registry of tools: %w", err)
+		}
+		registered = all
+		hash.Write([]byte(edition))
+	}
+	edition := hex.EncodeToString(hash.Sum(nil))
+	if r.last.Edition == edition {
+		return r.last, nil
+	}
+	said := r.rules
+	if r.files != nil {
+		var err error
+		if said, err = parseRules(r.files, texts); err != nil {
+			return activities.Workbench{}, err
+		}
+	}
+	if registered != nil {
+		said.catalog = registry.Under(said.catalog, registered)
+	}
+	_, operations, err := Catalog(said.catalog, r.skills)
 	if err != nil {
-		return refusing(diag.Diagnostics{{Severity: diag.Error, Code: diag.ConfigFile, Summary: err.Error()}}), false
+		return activities.Workbench{}, err
 	}
-	return workbench(operations, bundle, shadow), true
+	bench := workbench(operations, said.policy, said.shadow)
+	bench.Edition = edition
+	return bench, nil
+}
+
+// invalid is the error of files with findings.
+type invalid struct{ found diag.Diagnostics }
+
+func (e invalid) Error() string { return e.found[0].Summary }
+
+func parseRules(files *Files, texts map[string][]byte) (said rules, err error) {
+	base, ds := parseCatalog(named(files.Catalog), texts)
+	bundle, found := parsePolicy(files.Policy, texts)
+	ds = append(ds, found...)
+	shadow, found := parsePolicy(files.Shadow, texts)
+	if ds = append(ds, found...); ds.HasErrors() {
+		return said, invalid{ds}
+	}
+	return rules{base, bundle, shadow}, nil
 }
 
 func workbench(operations *catalog.Catalog, bundle, shadow *policy.Bundle) activities.Workbench {
@@ -135,7 +177,13 @@ func stated(operations *catalog.Catalog, s trust.State, operation string, review
 	return fmt.Errorf("the catalog has no operation %s", operation)
 }
 
-func refusing(ds diag.Diagnostics) activities.Workbench {
+// refusing refuses every plan.
+func refusing(why error) activities.Workbench {
+	ds := diag.Diagnostics{{Severity: diag.Error, Code: diag.ConfigFile, Summary: why.Error()}}
+	var of invalid
+	if errors.As(why, &of) {
+		ds = of.found
+	}
 	return activities.Workbench{
 		Compile: func(string) (*plan.Plan, diag.Diagnostics) { return nil, ds },
 		Judge: func() (activities.Judge, error) {

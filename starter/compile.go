@@ -31,12 +31,12 @@ func compileCommand(p *Program, fs *flag.FlagSet) action {
 	shorten := fs.Bool("shorten", false, "print the plan in its short notation")
 	return func(ctx context.Context, operands []string) error {
 		if *expand || *shorten {
-			return p.rewrite(operands, *catalogFile, *policyFile, *expand, *shorten)
+			return p.rewrite(ctx, operands, *catalogFile, *policyFile, *expand, *shorten)
 		}
 		if countOf(operands, "-") > 1 {
 			return misuse("standard input can be read once")
 		}
-		env, err := p.environment(*catalogFile, *policyFile)
+		env, err := p.environment(ctx, *catalogFile, *policyFile)
 		if err != nil {
 			return err
 		}
@@ -95,14 +95,14 @@ func compileCommand(p *Program, fs *flag.FlagSet) action {
 }
 
 // rewrite prints a plan in its other notation.
-func (p *Program) rewrite(operands []string, catalogFile, policyFile string, expand, shorten bool) error {
+func (p *Program) rewrite(ctx context.Context, operands []string, catalogFile, policyFile string, expand, shorten bool) error {
 	switch {
 	case expand && shorten:
 		return misuse("--expand and --shorten exclude each other")
 	case len(operands) > 1:
 		return misuse("--expand and --shorten take one plan")
 	}
-	env, err := p.environment(catalogFile, policyFile)
+	env, err := p.environment(ctx, catalogFile, policyFile)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (p *Program) console(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	judge, err := p.judge(settings)
+	judge, err := p.judge(ctx, settings)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ type advice struct {
 }
 
 // judge returns the endpoint of the guardian, or nil if no token is configured.
-func (p *Program) judge(settings config.Config) (http.Handler, error) {
+func (p *Program) judge(ctx context.Context, settings config.Config) (http.Handler, error) {
 	token, err := settings.JudgeToken()
 	if err != nil {
 		return nil, misuse("%s", err)
@@ -142,7 +142,7 @@ func (p *Program) judge(settings config.Config) (http.Handler, error) {
 	if token == "" {
 		return nil, nil
 	}
-	env, err := p.environment("", "")
+	env, err := p.environment(ctx, "", "")
 	if err != nil {
 		return nil, err
 	}

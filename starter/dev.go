@@ -95,7 +95,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	}
 	var todo, failing *order
 	if o.plan != "" { // before anything starts: the plan may not even compile
-		if todo, err = p.order(o.plan, o.input, o.id, ""); err != nil {
+		if todo, err = p.order(ctx, o.plan, o.input, o.id, ""); err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 		if id != "" {
 			id += "-failing"
 		}
-		if failing, err = p.order(o.plan, o.failing, id, ""); err != nil {
+		if failing, err = p.order(ctx, o.plan, o.failing, id, ""); err != nil {
 			return err
 		}
 	}

@@ -51,12 +51,12 @@ func graphCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
 	policyFile := fs.String("policy", "", "`FILE` with the operator's policy bundle; several, separated by commas, make one")
 	out := fs.String("out", "", "`FILE` to write to instead of standard output")
-	return func(_ context.Context, operands []string) error {
+	return func(ctx context.Context, operands []string) error {
 		format, err := p.drawnAs(*out)
 		if err != nil {
 			return err
 		}
-		env, err := p.environment(*catalogFile, *policyFile)
+		env, err := p.environment(ctx, *catalogFile, *policyFile)
 		if err != nil {
 			return err
 		}

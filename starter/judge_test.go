@@ -32,7 +32,7 @@ func TestJudge(t *testing.T) {
 	require.NoError(t, p.Parse([]string{"console", "--config", filepath.Join(dir, "chimera.yaml")}))
 	settings, err := p.settings()
 	require.NoError(t, err)
-	handler, err := p.judge(settings)
+	handler, err := p.judge(t.Context(), settings)
 	require.NoError(t, err)
 	require.NotNil(t, handler)
 	ask := func(method, path, token, body string) (int, string) {
@@ -73,7 +73,7 @@ func TestJudge(t *testing.T) {
 		})
 	}
 	t.Setenv("JUDGE", "short")
-	_, err = p.judge(settings)
+	_, err = p.judge(t.Context(), settings)
 	require.ErrorContains(t, err, "fewer than 16")
 	require.NoError(t, p.Close())
 }

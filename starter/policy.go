@@ -66,7 +66,7 @@ func policyTestCommand(p *Program, fs *flag.FlagSet) action {
 		if countOf(operands, "-") > 1 {
 			return misuse("standard input can be read once")
 		}
-		env, gate, err := open(p)
+		env, gate, err := open(ctx, p)
 		if err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func policyExplainCommand(p *Program, fs *flag.FlagSet) action {
 	open := gateFlags(fs)
 	only := fs.String("case", "", "`NAME` of the case, if not all")
 	return func(ctx context.Context, operands []string) error {
-		env, gate, err := open(p)
+		env, gate, err := open(ctx, p)
 		if err != nil {
 			return err
 		}
@@ -227,7 +227,7 @@ func policyActivateCommand(p *Program, fs *flag.FlagSet) action {
 	open := gateFlags(fs)
 	out := fs.String("out", "", "`FILE` for the statement, where other admins are to sign it")
 	return func(ctx context.Context, _ []string) error {
-		env, _, err := open(p)
+		env, _, err := open(ctx, p)
 		if err != nil {
 			return err
 		}
@@ -237,11 +237,11 @@ func policyActivateCommand(p *Program, fs *flag.FlagSet) action {
 
 // gateFlags adds the flags of commands that decide by a policy. The function that it
 // returns reads the catalog and the policy, and shows what is found in them.
-func gateFlags(fs *flag.FlagSet) func(*Program) (*environment, *guardian.Gate, error) {
+func gateFlags(fs *flag.FlagSet) func(context.Context, *Program) (*environment, *guardian.Gate, error) {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
 	policyFile := fs.String("policy", "", "`FILE` with the operator's policy bundle; several, separated by commas, make one")
-	return func(p *Program) (*environment, *guardian.Gate, error) {
-		env, err := p.environment(*catalogFile, *policyFile)
+	return func(ctx context.Context, p *Program) (*environment, *guardian.Gate, error) {
+		env, err := p.environment(ctx, *catalogFile, *policyFile)
 		if err != nil {
 			return nil, nil, err
 		}

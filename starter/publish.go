@@ -31,7 +31,7 @@ type publication struct {
 func publishCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
 	return func(ctx context.Context, operands []string) error {
-		env, err := p.environment(*catalogFile, "")
+		env, err := p.environment(ctx, *catalogFile, "")
 		if err != nil {
 			return err
 		}

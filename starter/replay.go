@@ -197,7 +197,7 @@ func policyDiffCommand(p *Program, fs *flag.FlagSet) action {
 		var gates [2]*guardian.Gate
 		var bundles [2]*policy.Bundle
 		for i, files := range operands {
-			env, err := p.environment(*catalogFile, files)
+			env, err := p.environment(ctx, *catalogFile, files)
 			if err != nil {
 				return err
 			}

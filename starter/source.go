@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,9 @@ import (
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/policy"
+	"chimera.ai/engine/registry"
+	"chimera.ai/engine/store"
+	"chimera.ai/engine/trust"
 )
 
 // maxSource bounds a plan and an input, in bytes.
@@ -85,7 +89,7 @@ type environment struct {
 // environment reads the catalog file and the files of the policy bundle, given
 // or configured, and adds the built-in skills. Several policy files are
 // separated by commas.
-func (p *Program) environment(file, policies string) (*environment, error) {
+func (p *Program) environment(ctx context.Context, file, policies string) (*environment, error) {
 	files, catalogs := strings.Split(policies, ","), []string{file}
 	if file == "" || policies == "" {
 		c, err := p.settings()
@@ -99,15 +103,53 @@ func (p *Program) environment(file, policies string) (*environment, error) {
 			files = c.PolicyFiles
 		}
 	}
-	s, err := p.catalog(catalogs...)
+	var under *catalog.Catalog
+	if file == "" {
+		under = p.registered(ctx)
+	}
+	s, err := p.catalog(under, catalogs...)
 	if err != nil {
 		return nil, err
 	}
 	return s, s.bundle(files)
 }
 
-// catalog reads catalog files, and adds the built-in skills.
-func (p *Program) catalog(files ...string) (*environment, error) {
+// registered is the catalog of the tools that are registered in the deployment's store, or nil.
+// Without the store, there is what files say.
+func (p *Program) registered(ctx context.Context) *catalog.Catalog {
+	at, err := p.place()
+	if err != nil || at.existing() != nil || at.store.Driver == store.Postgres && !at.known {
+		return nil
+	}
+	all, err := at.registered(ctx, p)
+	if err != nil {
+		p.say("the registry of tools was not read: %s", err)
+	}
+	return all
+}
+
+// registered opens the store for itself, since chimera dev has yet to claim its folder.
+func (at *place) registered(ctx context.Context, p *Program) (all *catalog.Catalog, err error) {
+	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if at.opened, err = store.Open(bounded, at.store); err != nil {
+		return nil, storeError(err)
+	}
+	defer func() { err = errors.Join(err, at.opened.Close()) }()
+	root, err := at.trustRoot(bounded, p)
+	if err != nil || root.bootstrap == nil {
+		return nil, err
+	}
+	s, err := trust.Read(bounded, at.opened.Ledger, root.bootstrap)
+	if err != nil {
+		return nil, err
+	}
+	return registry.Catalog(bounded, at.opened.Ledger, s)
+}
+
+// catalog reads catalog files, and adds the built-in skills, and what they do not have of another
+// catalog, which may be nil.
+func (p *Program) catalog(under *catalog.Catalog, files ...string) (*environment, error) {
 	own, texts, ds, err := host.LoadCatalog(files...)
 	if err != nil {
 		return nil, misuse("%s", err)
@@ -115,6 +157,9 @@ func (p *Program) catalog(files ...string) (*environment, error) {
 	s := &environment{findings: ds, sources: texts}
 	if ds.HasErrors() {
 		return s, nil
+	}
+	if under != nil {
+		own = registry.Under(own, under)
 	}
 	_, merged, err := host.Catalog(own, nil)
 	if err != nil {

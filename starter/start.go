@@ -50,7 +50,7 @@ func startCommand(p *Program, fs *flag.FlagSet) action {
 		if !contract.IsSubject(*subject) {
 			return misuse("--subject takes at most %d bytes without control characters", contract.MaxSubject)
 		}
-		o, err := p.order(operands[0], *input, *id, *catalogFile)
+		o, err := p.order(ctx, operands[0], *input, *id, *catalogFile)
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ var (
 )
 
 // order compiles the plan and reads the input.
-func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
+func (p *Program) order(ctx context.Context, target, input, id, catalogFile string) (*order, error) {
 	if !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
 		return nil, misuse("--id takes text without control characters, such as line breaks")
 	}
@@ -130,7 +130,7 @@ func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
 	if err != nil {
 		return nil, err
 	}
-	env, err := p.environment(catalogFile, "")
+	env, err := p.environment(ctx, catalogFile, "")
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (p *Program) publishedFits(ctx context.Context, at *place, o *order, publis
 	if err != nil {
 		return storeError(err)
 	}
-	env, err := p.environment(o.catalog, "")
+	env, err := p.environment(ctx, o.catalog, "")
 	if err != nil {
 		return err
 	}

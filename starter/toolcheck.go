@@ -94,7 +94,7 @@ func toolShowCommand(p *Program, fs *flag.FlagSet) action {
 			return misuse("a tool is named as SERVER/TOOL, not %q", printable(operands[0]))
 		}
 		if *asPlan {
-			env, err := p.environment(*catalogFile, "")
+			env, err := p.environment(ctx, *catalogFile, "")
 			if err != nil {
 				return err
 			}
@@ -152,7 +152,7 @@ func (p *Program) showTool(server string, t mcp.Tool) error {
 // offers holds what servers offer against the catalog; all servers of the configuration if none is
 // named.
 func (p *Program) offers(ctx context.Context, catalogFile string, servers []string) ([]offer, error) {
-	env, err := p.environment(catalogFile, "")
+	env, err := p.environment(ctx, catalogFile, "")
 	if err != nil {
 		return nil, err
 	}

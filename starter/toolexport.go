@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -12,10 +9,8 @@ import (
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/fingerprint"
-	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/mcp"
-	"chimera.ai/engine/plan"
-	"chimera.ai/engine/trust"
+	"chimera.ai/engine/registry"
 )
 
 func toolExportCommand(p *Program, fs *flag.FlagSet) action {
@@ -29,9 +24,9 @@ func toolExportCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return untrusted(err)
 		}
-		entries, err := registered(ctx, over.Ledger, s, operands)
+		entries, err := registry.Entries(ctx, over.Ledger, s, operands...)
 		if err != nil {
-			return err
+			return untrusted(err)
 		}
 		if len(entries) == 0 {
 			return negative("no tool is registered and stated").withHint("Register what tools import has written with %s.", p.command("tools", "trust", "-f", "FILE"))
@@ -64,39 +59,6 @@ func toolExportCommand(p *Program, fs *flag.FlagSet) action {
 	}
 }
 
-// registered are the tools of some servers, or of all, as the admins have stated them last.
-func registered(ctx context.Context, rows trust.Rows, s trust.State, servers []string) ([]catalog.Entry, error) {
-	last := map[string]string{} // ids by operation
-	for _, id := range slices.Sorted(maps.Keys(s.Tools)) {
-		operation, pinned := strings.CutSuffix(id, "@"+s.Tools[id].Fingerprint)
-		server, _, _ := strings.Cut(operation, "/")
-		if !pinned || s.Tools[id].Fingerprint == "" || s.Tools[id].Facts == nil || len(servers) > 0 && !slices.Contains(servers, server) {
-			continue
-		}
-		if was, ok := last[operation]; !ok || s.ToolsAt[id] > s.ToolsAt[was] {
-			last[operation] = id
-		}
-	}
-	var entries []catalog.Entry
-	for _, operation := range slices.Sorted(maps.Keys(last)) {
-		stated := s.Tools[last[operation]]
-		row, err := rows.Tool(ctx, stated.ToolID)
-		if errors.Is(err, ledger.ErrNotFound) {
-			continue // the catalog that it was stated from has its schemas
-		}
-		if err != nil {
-			return nil, storeError(err)
-		}
-		print, err := fingerprint.Tool(row.Schema)
-		if err != nil || print.Digest != stated.Fingerprint {
-			return nil, negative("the definition of %s in the store is not the one that the admins have stated", printable(operation))
-		}
-		entries = append(entries, catalog.Entry{Operation: operation, Definition: row.Schema, Status: plan.Trust(stated.Status), Facts: stated.Facts,
-			Comment: fmt.Sprintf("Stated by the admins, in statement %d.", s.ToolsAt[stated.ToolID])})
-	}
-	return entries, nil
-}
-
 func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
 	return func(ctx context.Context, operands []string) error {
@@ -104,7 +66,7 @@ func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
 		if !ok {
 			return misuse("a tool is named as SERVER/TOOL, not %q", printable(operands[0]))
 		}
-		env, err := p.environment(*catalogFile, "")
+		env, err := p.environment(ctx, *catalogFile, "")
 		if err != nil {
 			return err
 		}

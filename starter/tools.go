@@ -55,7 +55,7 @@ func toolTrustCommand(p *Program, fs *flag.FlagSet) action {
 		if *status != "" && !slices.Contains(states, *status) {
 			return misuse("--status is %s, %s or %s, not %q", states[0], states[1], states[2], *status).meant("--status ", *status, states, "")
 		}
-		env, err := p.environment(*catalogFile, "")
+		env, err := p.environment(ctx, *catalogFile, "")
 		if err != nil {
 			return err
 		}

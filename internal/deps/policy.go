@@ -105,6 +105,8 @@ var Rules = []Rule{
 	{Path: "catalog", Zone: Pure, Owns: "what the operator says about operations and adapters, as values and files",
 		Never:  []string{"compiler", "ledger", "mcp", "Temporal", "pgx", "SQLite", "YAML", "os", "net"},
 		Except: []string{"internal/fields", "internal/syntax"}},
+	{Path: "registry", Zone: Pure, Owns: "the tools that were imported, as templates of a catalog",
+		Never: []string{"mcp", "Temporal", "pgx", "SQLite", "YAML", "os", "net"}},
 	{Path: "policy", Zone: Pure, Owns: "the operator's policy bundle, as values",
 		Never:  []string{"compiler", "ledger", "mcp", "Temporal", "pgx", "SQLite", "YAML", "os", "net"},
 		Except: []string{"internal/embedded", "internal/fields", "internal/syntax"}},

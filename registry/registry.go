@@ -1,0 +1,101 @@
+// Package registry is the tools that were imported: the store has their definitions, one row for
+// each fingerprint, and the admins have stated what is to be believed of them. Together they make
+// templates of a catalog.
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/fingerprint"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/trust"
+)
+
+// Rows has the definitions. A [ledger.Store] is one.
+type Rows interface {
+	// Tool returns the tool with an id, or ledger.ErrNotFound.
+	Tool(ctx context.Context, id string) (ledger.Tool, error)
+}
+
+// Entries returns the tools of some servers, or of all if none is named, as the admins have stated
+// them last, sorted by operation. A row whose definition is not the one that was stated is
+// [trust.ErrInvalid]; a statement without a row is left out, since the catalog that it was made
+// from has what it needs.
+func Entries(ctx context.Context, rows Rows, s trust.State, servers ...string) ([]catalog.Entry, error) {
+	last := map[string]string{} // ids by operation
+	for _, id := range slices.Sorted(maps.Keys(s.Tools)) {
+		t := s.Tools[id]
+		operation, pinned := strings.CutSuffix(id, "@"+t.Fingerprint)
+		server, _, _ := strings.Cut(operation, "/")
+		if !pinned || t.Facts == nil || len(servers) > 0 && !slices.Contains(servers, server) {
+			continue
+		}
+		if was, ok := last[operation]; !ok || s.ToolsAt[id] > s.ToolsAt[was] {
+			last[operation] = id
+		}
+	}
+	var entries []catalog.Entry
+	for _, operation := range slices.Sorted(maps.Keys(last)) {
+		t := s.Tools[last[operation]]
+		row, err := rows.Tool(ctx, t.ToolID)
+		if errors.Is(err, ledger.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if print, err := fingerprint.Tool(row.Schema); err != nil || print.Digest != t.Fingerprint {
+			return nil, fmt.Errorf("%w: the store's definition of %.200q is not the one that the admins have stated", trust.ErrInvalid, operation)
+		}
+		entries = append(entries, catalog.Entry{Operation: operation, Definition: row.Schema, Status: plan.Trust(t.Status), Facts: t.Facts,
+			Comment: fmt.Sprintf("Stated by the admins, in statement %d.", s.ToolsAt[t.ToolID])})
+	}
+	return entries, nil
+}
+
+// Name is that of the registry in messages about its templates, where files have theirs.
+const Name = "registry"
+
+// Catalog returns the templates of all tools that are registered and stated.
+func Catalog(ctx context.Context, rows Rows, s trust.State) (*catalog.Catalog, error) {
+	entries, err := Entries(ctx, rows, s)
+	if err != nil {
+		return nil, err
+	}
+	text, err := catalog.Write(entries)
+	if err != nil {
+		return nil, err
+	}
+	all, ds := compiler.ParseCatalog(compiler.Source{Name: Name, Text: text})
+	if ds.HasErrors() {
+		return nil, fmt.Errorf("%w: the registry's catalog: %s", trust.ErrInvalid, ds[0].Summary)
+	}
+	return all, nil
+}
+
+// Under returns a catalog with what the registry has under another, which may be nil: what that
+// says of an operation takes precedence.
+func Under(over, registered *catalog.Catalog) *catalog.Catalog {
+	if over == nil {
+		return registered
+	}
+	known := map[string]bool{}
+	for i := range over.Templates {
+		known[over.Templates[i].Name()] = true
+	}
+	all := &catalog.Catalog{Templates: slices.Clone(over.Templates), Adapters: over.Adapters}
+	for _, t := range registered.Templates {
+		if !known[t.Name()] {
+			all.Templates = append(all.Templates, t)
+		}
+	}
+	return all
+}
