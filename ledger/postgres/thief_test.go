@@ -534,3 +534,33 @@ func TestReasonsForPruning(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, aside)
 }
+
+// A call takes as long as its entry says: else the guardian would say too early that it is over.
+func TestThiefClaimsForLess(t *testing.T) {
+	s, o, _ := granted(t)
+	ctx := t.Context()
+	r := runAbout("w", "")
+	require.NoError(t, s.OpenRun(ctx, r))
+	_, err := s.Authorize(ctx, r, ledgertest.Ask("i", "i"), ledgertest.Rule(ledger.Approve))
+	require.NoError(t, err)
+	chain, err := s.Chain(ctx, r.Chain(), 0, 20)
+	require.NoError(t, err)
+	tx, err := connect(t, o).Begin(ctx)
+	require.NoError(t, err)
+	_, err = tx.Exec(ctx, "SET LOCAL ROLE "+postgres.DefaultRoles.Effects)
+	require.NoError(t, err)
+	until := ledger.At(time.Now().Add(time.Hour))
+	_, err = tx.Exec(ctx, "UPDATE invocations SET state = 'calling', attempt = 1, unused = false, call_not_after = 0 WHERE id = 'i'")
+	require.NoError(t, err)
+	body, err := ledger.Body{Data: fmt.Appendf(nil, `{"attempt":1,"call_not_after":%q,"decision_id":"i/1","id":"i"}`, until)}.Encode()
+	require.NoError(t, err)
+	d := ledger.Draft{Chain: r.Chain(), Key: "invocation.calling/i/1", Kind: ledger.InvocationCalling, Run: "w"}
+	e := d.Entry(ledgertest.Origin, int64(len(chain)), chain[len(chain)-1].Hash, ledger.At(time.Now()), ledger.BodyDigest(body))
+	raw, err := e.Encode()
+	require.NoError(t, err)
+	_, err = tx.Exec(ctx, "INSERT INTO bodies (digest, chain, class, at, bytes) VALUES ($1, $2, $3, $4, $5)", e.Body, e.Chain, string(e.Class), e.At.Time().UnixMilli(), body)
+	require.NoError(t, err)
+	_, err = tx.Exec(ctx, insertEntry, e.Chain, e.N, e.Key, string(e.Kind), raw)
+	require.NoError(t, err)
+	require.ErrorContains(t, tx.Commit(ctx), "no entry of the ledger says that the invocation i is calling")
+}

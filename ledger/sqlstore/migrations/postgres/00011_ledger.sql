@@ -783,6 +783,12 @@ BEGIN
 			WHEN NEW.state = 'unknown' THEN ARRAY[said, said || '/abandoned']
 			ELSE ARRAY[said] END));
 	END IF;
+	-- A call takes as long as its entry says, as far as that can be read here.
+	IF fits AND TG_OP = 'UPDATE' AND NEW.state = 'calling' AND NEW.attempt <> OLD.attempt THEN
+		fits := NOT EXISTS (SELECT FROM entries e JOIN bodies b ON b.digest = convert_from(substr(e.bytes, octet_length(e.bytes) - 72, 71), 'UTF8')
+			WHERE e.chain = NEW.chain AND e.key = said AND b.subject_key IS NULL
+			AND floor(extract(epoch FROM (convert_from(b.bytes, 'UTF8')::json #>> '{data,call_not_after}')::timestamptz) * 1000) IS DISTINCT FROM NEW.call_not_after);
+	END IF;
 	IF NOT fits THEN
 		RAISE EXCEPTION 'no entry of the ledger says that the invocation % is %', NEW.id, NEW.state USING ERRCODE = 'integrity_constraint_violation';
 	END IF;
