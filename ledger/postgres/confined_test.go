@@ -188,7 +188,7 @@ func TestCallsMove(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ledger.Settled, i.State, "it does not find it")
 	require.ErrorContains(t, effects("UPDATE invocations SET state = 'permitted' WHERE id = 'settled'"), "of the ledger is")
-	require.ErrorContains(t, engine("UPDATE invocations SET output = 'x' WHERE id = 'calling'"), "row-level security")
+	require.ErrorContains(t, engine("UPDATE invocations SET output = 'x' WHERE id = 'calling'"), "of the ledger is")
 	require.NoError(t, engine("UPDATE invocations SET output = NULL WHERE id = 'settled'"))
 	require.ErrorContains(t, effects("UPDATE invocations SET output = 'x' WHERE id = 'settled'"), "of the ledger is")
 
