@@ -61,6 +61,8 @@ type suite struct {
 	// listed reports that tools is what the server offers.
 	listed bool
 	tools  []tool
+	// introduction is what the server said before it listed them.
+	introduction mcp.Introduction
 	// calls are the example calls that may be made, with what became of them.
 	calls []*call
 	// session is what was seen of a server's standard output; see observe.

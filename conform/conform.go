@@ -5,7 +5,7 @@
 //
 //	conformance_hash = SHA-256(JCS({examples, server_fingerprint, suite, verdicts}))
 //
-// where suite is [Suite], server_fingerprint is [fingerprint.Tools], verdicts is the list of {id,
+// where suite is [Suite], server_fingerprint is [fingerprint.Server], verdicts is the list of {id,
 // verdict} by id, and examples, absent where there are none, the digest of the examples' file.
 //
 // A tool is called only if it says that it only reads, or if the examples' file names it. The
@@ -48,6 +48,7 @@ func (v Verdict) gravity() int { return slices.Index([]Verdict{Passed, Skipped, 
 // Client is what the suite needs of a connection to servers; [*mcp.Pool] is one. It may be closed
 // more than once.
 type Client interface {
+	Introduction(ctx context.Context, server string) (mcp.Introduction, error)
 	Tools(ctx context.Context, server string) ([]mcp.Tool, error)
 	Call(ctx context.Context, server, tool string, args json.RawMessage) (mcp.Result, error)
 	Close() error
@@ -101,7 +102,8 @@ type Result struct {
 type Report struct {
 	Server string `json:"server"`
 	Suite  string `json:"suite"`
-	// ServerFingerprint is that of the server's tools, "" if not all of them have one.
+	// ServerFingerprint is that of the server where it is, with its tools; "" if not all of them have
+	// one, or if what the server says of itself has a number that no double has.
 	ServerFingerprint string `json:"server_fingerprint"`
 	// Hash is the conformance_hash, "" if the server has no fingerprint.
 	Hash string `json:"conformance_hash"`
@@ -187,8 +189,8 @@ func (s *suite) report() (Report, error) {
 		prints[i] = t.print
 	}
 	var err error
-	if r.ServerFingerprint, err = fingerprint.Tools(prints); err != nil {
-		return Report{}, fmt.Errorf("fingerprint of the server: %w", err)
+	if r.ServerFingerprint, err = fingerprint.Server(s.introduction.Endpoint, s.introduction.Introduction, prints); err != nil {
+		return r, nil
 	}
 	r.Hash, err = hash(r, s.opts.Examples.Digest)
 	return r, err

@@ -19,6 +19,9 @@ import (
 // pagesEnd lists the tools that all other cases are about.
 func (s *suite) pagesEnd(ctx context.Context) []Result {
 	tools, err := s.list(ctx, s.client, true)
+	if err == nil {
+		s.introduction, err = s.client.Introduction(ctx, s.target.Name)
+	}
 	switch {
 	case err == nil:
 		s.tools, s.listed = tools, true

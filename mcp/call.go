@@ -54,7 +54,7 @@ func (p *Pool) call(ctx context.Context, server, tool string, args json.RawMessa
 	if bad != nil {
 		return Result{}, bad
 	}
-	answer, c := s.through(ctx, func(c *conn) reply { return c.ask(ctx, tool, args) })
+	answer, c := s.through(ctx, Pin{}, func(c *conn) reply { return c.ask(ctx, tool, args) })
 	if answer.err != nil {
 		return Result{}, answer.err
 	}
@@ -77,14 +77,18 @@ func (p *Pool) prepare(name, tool string, args json.RawMessage) (*server, json.R
 }
 
 // through does something with the server's client. If the client has died before anything was
-// sent that matters, through tries the next one.
-func (s *server) through(ctx context.Context, do func(*conn) reply) (reply, *conn) {
+// sent that matters, through tries the next one. It starts no server at another endpoint than one that
+// is pinned.
+func (s *server) through(ctx context.Context, pin Pin, do func(*conn) reply) (reply, *conn) {
 	leave, bad := s.enter(ctx)
 	if bad != nil {
 		return reply{err: bad}, nil
 	}
 	defer leave()
 	for try := 1; ; try++ {
+		if bad := s.expects(pin); bad != nil {
+			return reply{err: bad}, nil
+		}
 		c, bad := s.client(ctx)
 		if bad != nil {
 			return reply{err: bad}, nil

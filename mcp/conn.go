@@ -31,6 +31,9 @@ type conn struct {
 	link link
 	// meta is what a stateless protocol version requires in every request.
 	meta map[string]any
+	// introduction is complete after the handshake, and instructions is the digest of those in it.
+	introduction Introduction
+	instructions string
 
 	// closed is set once the server can take no more requests.
 	closed atomic.Bool

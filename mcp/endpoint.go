@@ -1,45 +1,59 @@
 package mcp
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strings"
+
+	"chimera.ai/engine/internal/program"
 )
 
-// Endpoint returns what identifies the endpoint of a server, and no secret, as an object of JSON. It
-// reads the executable of a child, or the file with the authorities of a remote server. Of a child
-// it has "transport" ("stdio"), "path" (of the executable, with no symbolic link in it), "digest" (of its
-// bytes), "args", "env" (the names) and "cwd"; of a remote server "transport" ("http" or "sse"), "url",
-// and, where they are configured, "ca" (the digest of the file), "pins", "server_name", "issuer" and
-// "token_url". Digests are "sha256:" and hexadecimal digits; names and pins are sorted.
+// Endpoint returns what identifies the endpoint of a server, and no secret, as a decoded object of
+// JSON. It reads the executable of a child and the files that are pinned, or the file with the
+// authorities of a remote server. Of a child it has "transport" ("stdio"), and what
+// [program.Program.Identity] has; of a remote server "transport" ("http" or "sse"), "url", and, where
+// they are configured, "ca" (the authorities' keys), "pins", "server_name", "issuer" and "token_url".
+// Keys are digests of SubjectPublicKeyInfo, sorted: an authority whose certificate is renewed is the
+// same. [fingerprint.Endpoint] names the whole by a digest.
 func (s Server) Endpoint() (map[string]any, error) {
+	identity, _, err := s.endpoint()
+	return identity, err
+}
+
+// endpoint also returns the authorities that it has read, nil for those of the system.
+func (s Server) endpoint() (map[string]any, []*x509.Certificate, error) {
 	if err := s.Check(); err != nil {
-		return nil, fmt.Errorf("MCP server: %w", err)
+		return nil, nil, err
 	}
 	if s.URL == "" {
-		return s.child()
+		all, err := program.Program{Command: s.Command, Args: s.Args, Env: s.Env, Public: s.Public, Dir: s.Dir, Pin: s.Pin, Base: s.Base}.Identity()
+		if err != nil {
+			return nil, nil, err
+		}
+		all["transport"] = "stdio"
+		return all, nil, nil
 	}
 	all := map[string]any{"transport": "http", "url": s.URL}
 	if s.SSE {
 		all["transport"] = "sse"
 	}
+	var authorities []*x509.Certificate
 	if s.TLS.CAFile != "" {
-		digest, err := fileDigest(s.TLS.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("MCP server: the authorities: %w", err)
+		var err error
+		if authorities, err = readCAs(s.TLS.CAFile); err != nil {
+			return nil, nil, err
 		}
-		all["ca"] = digest
+		keys := make([]string, len(authorities))
+		for i, c := range authorities {
+			keys[i] = keyDigest(c)
+		}
+		all["ca"] = sorted(keys)
 	}
 	if len(s.TLS.Pins) > 0 {
-		all["pins"] = slices.Compact(slices.Sorted(slices.Values(s.TLS.Pins)))
+		all["pins"] = sorted(s.TLS.Pins)
 	}
 	if s.TLS.ServerName != "" {
 		all["server_name"] = s.TLS.ServerName
@@ -47,56 +61,47 @@ func (s Server) Endpoint() (map[string]any, error) {
 	if s.OAuth != nil {
 		all["issuer"], all["token_url"] = s.OAuth.Issuer, s.OAuth.TokenURL
 	}
-	return all, nil
+	return all, authorities, nil
 }
 
-func (s Server) child() (map[string]any, error) {
-	path := s.Command
-	if strings.ContainsRune(path, filepath.Separator) {
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(s.Dir, path)
-		}
-	} else {
-		found, err := exec.LookPath(path)
-		if err != nil {
-			return nil, fmt.Errorf("MCP server: find the executable: %w", err)
-		}
-		path = found
+// sorted returns a list of JSON, without duplicates.
+func sorted(texts []string) []any {
+	var list []any
+	for _, text := range slices.Compact(slices.Sorted(slices.Values(texts))) {
+		list = append(list, text)
 	}
-	path, err := filepath.Abs(path)
-	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("MCP server: find the executable: %w", err)
-	}
-	digest, err := fileDigest(path)
-	if err != nil {
-		return nil, fmt.Errorf("MCP server: the executable: %w", err)
-	}
-	return map[string]any{
-		"transport": "stdio", "path": path, "digest": digest, "cwd": s.Dir,
-		"args": append([]string{}, s.Args...), "env": append([]string{}, slices.Sorted(maps.Keys(s.Env))...),
-	}, nil
+	return list
 }
 
-// fileDigest returns the digest of a regular file.
-func fileDigest(path string) (string, error) {
-	info, err := os.Stat(path)
+// maxCAs bounds a file with authorities, in bytes.
+const maxCAs = 16 << 20
+
+// readCAs reads the certificates of a PEM file. It passes over those that cannot be read, as crypto/x509
+// does; one at least is there.
+func readCAs(file string) ([]*x509.Certificate, error) {
+	f, err := os.Open(file)
 	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", errors.New(path + " is not a regular file")
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
+		return nil, fmt.Errorf("the authorities: %w", err)
 	}
 	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", err
+	text, err := io.ReadAll(io.LimitReader(f, maxCAs+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the authorities: %w", err)
+	case len(text) > maxCAs:
+		return nil, fmt.Errorf("the authorities: %s is over %d bytes", file, maxCAs)
 	}
-	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
+	var all []*x509.Certificate
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" || len(block.Headers) > 0 {
+			continue
+		}
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			all = append(all, c)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("the authorities: %s holds no certificate", file)
+	}
+	return all, nil
 }

@@ -25,6 +25,12 @@ const hostileVar = "MCP_TEST_SERVER"
 // startsVar names a file that gets a line for each start.
 const startsVar = "MCP_TEST_STARTS"
 
+// callsVar names a file that gets a line for each call, and wordsVar one with the instructions.
+const (
+	callsVar = "MCP_TEST_CALLS"
+	wordsVar = "MCP_TEST_WORDS"
+)
+
 // gateVar names a file that the server waits for before it shakes hands.
 const gateVar = "MCP_TEST_GATE"
 
@@ -77,14 +83,21 @@ func text(s string) string {
 	return fmt.Sprintf(`{"content":[{"type":"text","text":%s}]}`, raw)
 }
 
-func (h *hostile) run() {
-	if path := os.Getenv(startsVar); path != "" {
-		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err == nil {
-			fmt.Fprintln(f, os.Getpid())
-			f.Close()
-		}
+// note adds a line to the file that a variable names, if it does.
+func note(variable string) {
+	path := os.Getenv(variable)
+	if path == "" {
+		return
 	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		fmt.Fprintln(f, os.Getpid())
+		f.Close()
+	}
+}
+
+func (h *hostile) run() {
+	note(startsVar)
 	for gate := os.Getenv(gateVar); gate != ""; time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(gate); err == nil {
 			break
@@ -144,6 +157,7 @@ func (h *hostile) take(m message) {
 		h.list(m)
 	case "tools/call":
 		h.calls++
+		note(callsVar)
 		h.call(m)
 	}
 }
@@ -159,6 +173,12 @@ func (h *hostile) initialize(m message) {
 		h.result(m.ID, `{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"h","version":"1"}}`)
 	case "odd answer":
 		h.result(m.ID, `[1,2,3]`)
+	case "introduces itself":
+		words, _ := os.ReadFile(os.Getenv(wordsVar))
+		said, _ := json.Marshal(string(words))
+		h.result(m.ID, fmt.Sprintf(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"x":[1.0]},"instructions":%s,"serverInfo":{"name":"h","version":"1"},"later":1}`, said))
+	case "introduces itself twice":
+		h.result(m.ID, `{"protocolVersion":"2025-06-18","capabilities":{},"instructions":"a","instructions":"b","serverInfo":{"name":"h","version":"1"}}`)
 	case "rubbish":
 		fmt.Println("Starting up…")
 		fmt.Println(`{"level":"info"}`)

@@ -43,8 +43,15 @@ type Server struct {
 	// Env is the server's environment, in addition to HOME, LANG, LC_ALL, LOGNAME, PATH,
 	// TMPDIR, TZ and USER, which every child gets.
 	Env map[string]string
+	// Public are the names in Env whose values are no secrets.
+	Public []string
 	// Dir is the working directory, or "" for the worker's.
 	Dir string
+	// Pin are files and folders, such as scripts and lock files, that the server is made of. They are
+	// read before each start.
+	Pin []string
+	// Base is the folder against which paths in the identity of the endpoint are written, or "".
+	Base string
 	// URL is where a remote server takes messages: https, or http on this machine. What follows is
 	// about remote servers alone.
 	URL string

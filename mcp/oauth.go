@@ -70,10 +70,14 @@ func (s Server) tokenClient(u *url.URL) (*http.Client, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the system's authorities: %w", err)
 		}
-		conf.RootCAs = pool
-		if err := addCAs(pool, s.TLS.CAFile); err != nil {
+		authorities, err := readCAs(s.TLS.CAFile)
+		if err != nil {
 			return nil, err
 		}
+		for _, c := range authorities {
+			pool.AddCert(c)
+		}
+		conf.RootCAs = pool
 	}
 	t := s.transport(u, conf, 1)
 	t.DisableKeepAlives = true

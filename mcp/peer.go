@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
@@ -41,13 +42,13 @@ type credential interface {
 	refused()
 }
 
-// reach prepares a session with a remote server.
-func (s Server) reach(cred credential, opts Options) (*peer, error) {
+// reach prepares a session with a remote server, with the authorities of CAFile.
+func (s Server) reach(cred credential, opts Options, authorities []*x509.Certificate) (*peer, error) {
 	u, err := s.remote()
 	if err != nil {
 		return nil, err
 	}
-	conf, err := s.tlsConfig()
+	conf, err := s.tlsConfig(authorities)
 	if err != nil {
 		return nil, err
 	}

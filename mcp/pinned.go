@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -12,28 +15,33 @@ import (
 	"chimera.ai/engine/internal/excerpt"
 )
 
-// Pin says which tool is meant.
+// Pin says which tool is meant. What is empty is not compared.
 type Pin struct {
 	// Fingerprint is that of its definition: see [fingerprint.Tool].
 	Fingerprint string
+	// Endpoints are where the server may be, by [fingerprint.Endpoint]. What counts is what the server
+	// was when it was started, or the session with it began.
+	Endpoints []string
+	// Instructions is the digest of the server's instructions: see [fingerprint.Instructions].
+	Instructions string
 	// Again: the tool is looked at after the call, too, as it must be where the call has an
 	// effect. A server may have changed between the look and the call.
 	Again bool
 }
 
-// CallPinned calls a tool as [Pool.Call] does, if it is the one that is pinned: it lists the
-// tools of the server, compares, calls, and with Again lists and compares once more, all by the
-// same process, or in one session with a remote server whose key stays the same. Further kinds
-// of its error are
-//   - drift: the tool is another one, or is not there, and was not called;
-//   - blocked: the tools could not be listed, and it was not called;
+// CallPinned calls a tool as [Pool.Call] does, if it is the one that is pinned: it compares where the
+// server is and what it said of itself, lists its tools, compares, calls, and with Again lists and
+// compares once more, all by the same process, or in one session with a remote server whose key stays
+// the same. A server at no pinned endpoint is not started. Further kinds of its error are
+//   - drift: the server or the tool is another one, or is not there, and was not called;
+//   - blocked: the tools could not be listed, or the server's files not be read, and it was not called;
 //   - outcome_unknown: it was called, and was another one, or could not be listed, after that.
 func (p *Pool) CallPinned(ctx context.Context, server, tool string, args json.RawMessage, pin Pin) (Result, error) {
 	s, args, bad := p.prepare(server, tool, args)
 	if bad != nil {
 		return Result{}, bad
 	}
-	answer, c := s.through(ctx, func(c *conn) reply {
+	answer, c := s.through(ctx, pin, func(c *conn) reply {
 		if err := c.before(ctx, tool, pin); err != nil {
 			return reply{err: err}
 		}
@@ -74,8 +82,41 @@ func (c *conn) before(ctx context.Context, tool string, pin Pin) *contract.Error
 	}
 }
 
-// matches lists the tools, and returns an error unless one is as it is pinned.
+// at returns an error if an endpoint, by its digest, is none of those that are pinned.
+func (p Pin) at(endpoint string) error {
+	if len(p.Endpoints) == 0 || slices.Contains(p.Endpoints, endpoint) {
+		return nil
+	}
+	return fmt.Errorf("it is not the server that was approved: the digest of its endpoint is %s, and %s is pinned", endpoint, strings.Join(p.Endpoints, " or "))
+}
+
+// expects returns an error if there is no client, and one would be of a server at no endpoint that is
+// pinned.
+func (s *server) expects(pin Pin) *contract.Error {
+	if len(pin.Endpoints) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	running := s.conn != nil && s.conn.usable()
+	s.mu.Unlock()
+	if running {
+		return nil
+	}
+	endpoint, err := s.at()
+	if err != nil {
+		return contract.Errorf(contract.Blocked, "MCP server %s is not started, since nobody knows whether it is the one that was approved: %w", s.name, err)
+	}
+	if err := pin.at(endpoint); err != nil {
+		return contract.Errorf(contract.Drift, "MCP server %s: %w", s.name, err)
+	}
+	return nil
+}
+
+// matches returns an error unless the server and its tool are as they are pinned.
 func (c *conn) matches(ctx context.Context, tool string, pin Pin) *contract.Error {
+	if err := c.isAt(pin); err != nil || pin.Fingerprint == "" {
+		return err
+	}
 	tools, err := c.list(ctx)
 	if err != nil {
 		return err

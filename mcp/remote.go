@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -164,15 +163,15 @@ func (v *verifier) verify(state tls.ConnectionState) error {
 	return nil
 }
 
-// tlsConfig is that of one session. Files are read anew for each, so that certificates can be
-// replaced.
-func (s Server) tlsConfig() (*tls.Config, error) {
+// tlsConfig is that of one session, with the authorities of CAFile. Files are read anew for each, so
+// that certificates can be replaced.
+func (s Server) tlsConfig(authorities []*x509.Certificate) (*tls.Config, error) {
 	v := &verifier{pins: s.TLS.Pins}
 	conf := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: s.TLS.ServerName, VerifyConnection: v.verify}
 	if s.TLS.CAFile != "" {
 		conf.RootCAs = x509.NewCertPool()
-		if err := addCAs(conf.RootCAs, s.TLS.CAFile); err != nil {
-			return nil, err
+		for _, c := range authorities {
+			conf.RootCAs.AddCert(c)
 		}
 	}
 	if s.TLS.CertFile != "" {
@@ -183,17 +182,6 @@ func (s Server) tlsConfig() (*tls.Config, error) {
 		conf.Certificates = []tls.Certificate{cert}
 	}
 	return conf, nil
-}
-
-func addCAs(pool *x509.CertPool, file string) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return fmt.Errorf("the authorities: %w", err)
-	}
-	if !pool.AppendCertsFromPEM(text) {
-		return fmt.Errorf("the authorities: %s holds no certificate", file)
-	}
-	return nil
 }
 
 // local refuses a connection without TLS that leads off this machine.

@@ -81,6 +81,7 @@ func (c *conn) SendRequest(ctx context.Context, request transport.JSONRPCRequest
 	if answer.err != nil {
 		return nil, answer.err
 	}
+	c.introduction.Raw = answer.result
 	response := &transport.JSONRPCResponse{JSONRPC: mcp.JSONRPC_VERSION, ID: request.ID, Result: answer.result}
 	if answer.fault != nil {
 		response.Error = new(mcp.JSONRPCErrorDetails)

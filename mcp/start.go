@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -10,6 +11,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/fingerprint"
 )
 
 // connect starts a server, or a session with it, and does the handshake. No tool was called
@@ -17,11 +19,13 @@ import (
 func (s *server) connect(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.StartTimeout)
 	defer cancel()
-	c, err := s.session(ctx)
+	c, err := s.session()
 	if err != nil {
 		return nil, contract.Errorf(contract.Unsent, "MCP server %s: %w", s.name, err)
 	}
-	err = c.handshake(ctx)
+	if err = c.handshake(ctx); err == nil {
+		err = s.same(c)
+	}
 	if err == nil {
 		return c, nil
 	}
@@ -44,11 +48,29 @@ func (s *server) connect(ctx context.Context) (*conn, error) {
 }
 
 // session begins a session, before its handshake.
-func (s *server) session(ctx context.Context) (*conn, error) {
+func (s *server) session() (*conn, error) {
+	identity, authorities, err := s.conf.endpoint()
+	if err != nil {
+		return nil, err
+	}
+	endpoint, err := fingerprint.Endpoint(identity)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.open(authorities)
+	if err != nil {
+		return nil, err
+	}
+	c.introduction.Identity, c.introduction.Endpoint = identity, endpoint
+	return c, nil
+}
+
+// open starts a server, or opens a link to it.
+func (s *server) open(authorities []*x509.Certificate) (*conn, error) {
 	if s.conf.URL == "" {
 		return spawn(s.name, s.conf, s.opts)
 	}
-	p, err := s.conf.reach(s.credential, s.opts)
+	p, err := s.conf.reach(s.credential, s.opts, authorities)
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +78,28 @@ func (s *server) session(ctx context.Context) (*conn, error) {
 		return listen(s.name, p, s.opts), nil
 	}
 	return open(s.name, p, s.opts), nil
+}
+
+// same returns an error if a child that has started may be another program than the one that was looked
+// at, since files have changed meanwhile.
+func (s *server) same(c *conn) error {
+	if s.conf.URL != "" {
+		return nil
+	}
+	endpoint, err := s.at()
+	if err == nil && endpoint != c.introduction.Endpoint {
+		err = errors.New("its files have changed while it was starting")
+	}
+	return err
+}
+
+// at returns the digest of the endpoint as it is configured now.
+func (s *server) at() (string, error) {
+	identity, err := s.conf.Endpoint()
+	if err != nil {
+		return "", err
+	}
+	return fingerprint.Endpoint(identity)
 }
 
 // handshake negotiates a protocol version. It asks for the newest one that begins with
@@ -83,6 +127,9 @@ func (c *conn) handshake(ctx context.Context) error {
 			mcp.MetaKeyClientCapabilities: struct{}{},
 			mcp.MetaKeyClientInfo:         request.Params.ClientInfo,
 		}
+	}
+	if err := c.introduced(cl.ProtocolVersion()); err != nil {
+		return err
 	}
 	c.log.Info("MCP server started", "protocol", cl.ProtocolVersion(),
 		"implementation", fmt.Sprintf("%.100q %.100q", result.ServerInfo.Name, result.ServerInfo.Version))

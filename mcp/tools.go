@@ -22,7 +22,7 @@ func (p *Pool) Tools(ctx context.Context, server string) ([]Tool, error) {
 		return nil, bad
 	}
 	var tools []Tool
-	answer, _ := s.through(ctx, func(c *conn) reply {
+	answer, _ := s.through(ctx, Pin{}, func(c *conn) reply {
 		var err *contract.Error
 		tools, err = c.list(ctx)
 		return reply{err: err}

@@ -87,7 +87,7 @@ var Rules = []Rule{
 		Never: []string{"compiler", "expr", "schemas", "YAML", "Temporal", "os", "net", "sync"}},
 	{Path: "contract", Zone: Pure, Owns: "where workflow code and activities meet: names, requests, results, error kinds",
 		Never: []string{"any package of ours", "Temporal", "os", "net", "sync"}},
-	{Path: "fingerprint", Zone: Pure, Owns: "what an MCP server declares of a tool, as a digest",
+	{Path: "fingerprint", Zone: Pure, Owns: "what an MCP server declares, and where it is, as digests",
 		Never: []string{"any package of ours", "Temporal", "mcp-go", "os", "net"}, Except: []string{"plan", "contract", "schemas"}},
 	{Path: "intake", Zone: Pure, Owns: "what the definition of an MCP tool suggests to say of it, and what people should look at",
 		Never:  []string{"any package of ours", "Temporal", "mcp-go", "os", "net"},
@@ -237,6 +237,8 @@ var Rules = []Rule{
 		Never: []string{"any package of ours", "Temporal", "os"}},
 	{Path: "internal/process", Zone: Effects, Owns: "child processes that cannot outlive their use",
 		Never: []string{"any package of ours"}},
+	{Path: "internal/program", Zone: Effects, Owns: "what a program is before it is started: digests of its executable and of its files",
+		Never: []string{"any package of ours", "net"}},
 
 	// Composition.
 	{Path: "host", Zone: Effects, Owns: "composition: the Temporal workers of chosen roles in one process",
