@@ -50,8 +50,14 @@ type Executable struct {
 	Command string
 	Args    []string
 	Env     map[string]string
+	// Public are the names in Env whose values are no secrets.
+	Public []string
 	// Dir is the working directory; "" is the worker's.
 	Dir string
+	// Pin are files and folders, such as scripts and lock files, that the program is made of.
+	Pin []string
+	// Base is the folder against which paths in its identity are written, or "".
+	Base string
 	// MaxOutput bounds standard output, in bytes; 0 is DefaultOutput.
 	MaxOutput int64
 	// MaxMemory bounds the private memory of each process, in bytes; 0 is

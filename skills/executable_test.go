@@ -32,7 +32,7 @@ const bound = 20 * time.Second
 
 func TestMain(m *testing.M) {
 	if os.Getenv(programVar) != "" {
-		program(os.Args[1:])
+		act(os.Args[1:])
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -43,7 +43,7 @@ const readyVar = "SKILLS_TEST_READY"
 
 func ready() { _ = os.WriteFile(os.Getenv(readyVar), nil, 0o600) }
 
-func program(args []string) {
+func act(args []string) {
 	operation := args[len(args)-1]
 	name, rest, _ := strings.Cut(operation, ".")
 	n, _ := strconv.Atoi(rest)
