@@ -245,6 +245,8 @@ type Skill struct {
 	Args    []string
 	Env     map[string]Secret
 	Dir     string
+	// Public and Pin are as those of [Server].
+	Public, Pin []string
 	// MaxOutput bounds what it may write, in bytes; 0 is the default of package skills.
 	MaxOutput int64
 	// MaxMemory bounds the private memory of each process, in bytes; 0 is the

@@ -85,6 +85,7 @@ mcpServers:
     type: stdio
     command: npx
     args: [-y, "@modelcontextprotocol/server-filesystem", .]
+    pin: [package-lock.json, /srv/lib]
     env: {TOKEN: "Bearer ${env:TOKEN}", PLAIN: "1", MONEY: "$${x}"}
   bank:
     url: https://mcp.example.com/mcp
@@ -102,7 +103,7 @@ mcpServers:
     url: http://localhost:8080/sse
     oauth: {issuer: "https://id.example.com", token_url: "https://id.example.com/token", client_id: me, client_secret: "${env:CLIENT}", scopes: [a, b]}
 skills:
-  words: {command: ./words, cwd: work, max_output: 1000, max_memory: 1048576, env: {PIN: "${file:pin.txt}"}}
+  words: {command: ./words, cwd: work, pin: [data], max_output: 1000, max_memory: 1048576, env: {PIN: "${file:pin.txt}"}}
 `
 
 func TestEveryKey(t *testing.T) {
@@ -132,7 +133,7 @@ func TestEveryKey(t *testing.T) {
 		Author:      "alice",
 		CatalogFile: filepath.Join(dir, "trust/catalog.yaml"),
 		PolicyFiles: []string{filepath.Join(dir, "trust/policy.yaml"), "/etc/chimera/more.yaml"},
-		MCPServers: map[string]Server{"files": {Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "."}, Dir: dir,
+		MCPServers: map[string]Server{"files": {Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "."}, Dir: dir, Pin: []string{filepath.Join(dir, "package-lock.json"), "/srv/lib"},
 			Type: "stdio", Headers: map[string]Secret{},
 			Env: map[string]Secret{"TOKEN": "Bearer ${env:TOKEN}", "PLAIN": "1", "MONEY": "$${x}"}},
 			"bank": {Type: "http", URL: "https://mcp.example.com/mcp", Dir: dir, Env: map[string]Secret{}, Headers: map[string]Secret{"X-Tenant": "${env:TENANT}"},
@@ -142,7 +143,7 @@ func TestEveryKey(t *testing.T) {
 				JWT: JWT{Key: "${file:pin.txt}", Issuer: "a", Subject: "b", Audience: "c", KeyID: "d", Lifetime: 30 * time.Second}},
 			"old": {Type: "sse", URL: "http://localhost:8080/sse", Dir: dir, Env: map[string]Secret{}, Headers: map[string]Secret{},
 				OAuth: OAuth{Issuer: "https://id.example.com", TokenURL: "https://id.example.com/token", ClientID: "me", ClientSecret: "${env:CLIENT}", Scopes: []string{"a", "b"}}}},
-		Skills: map[string]Skill{"words": {Command: filepath.Join(dir, "words"), Dir: filepath.Join(dir, "work"), MaxOutput: 1000,
+		Skills: map[string]Skill{"words": {Command: filepath.Join(dir, "words"), Dir: filepath.Join(dir, "work"), Pin: []string{filepath.Join(dir, "data")}, MaxOutput: 1000,
 			MaxMemory: 1 << 20, Env: map[string]Secret{"PIN": "${file:pin.txt}"}}},
 	}
 	require.Empty(t, cmp.Diff(want, c, cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })))
@@ -158,6 +159,8 @@ func TestEveryKey(t *testing.T) {
 		r, err := c.Resolve()
 		require.NoError(t, err)
 		require.Equal(t, map[string]string{"X-Tenant": "t3nant"}, r.MCPServers["bank"].Sent())
+		require.Equal(t, []string{"MONEY", "PLAIN"}, r.MCPServers["files"].Public)
+		require.Equal(t, dir, r.Folder())
 		require.Equal(t, "1234", r.MCPServers["bank"].JWT.Key.Reveal())
 		require.Equal(t, "cl13nt", r.MCPServers["old"].OAuth.ClientSecret.Reveal())
 		require.Equal(t, map[string]string{"TOKEN": "Bearer s3cret", "PLAIN": "1", "MONEY": "${x}"}, r.MCPServers["files"].Environ())

@@ -51,6 +51,7 @@ func (c Config) Resolve(roles ...string) (Config, error) {
 	for _, name := range slices.Sorted(maps.Keys(c.MCPServers)) {
 		s := c.MCPServers[name]
 		at := "mcpServers." + name
+		s.Public = public(s.Env)
 		s.Env, s.Headers = all(at+".env", s.Env), all(at+".headers", s.Headers)
 		s.JWT.Key = one(at+".jwt.key", s.JWT.Key)
 		s.OAuth.ClientSecret = one(at+".oauth.client_secret", s.OAuth.ClientSecret)
@@ -60,6 +61,7 @@ func (c Config) Resolve(roles ...string) (Config, error) {
 	skills := make(map[string]Skill, len(c.Skills))
 	for _, name := range slices.Sorted(maps.Keys(c.Skills)) {
 		s := c.Skills[name]
+		s.Public = public(s.Env)
 		s.Env = all("skills."+name+".env", s.Env)
 		skills[name] = s
 	}
@@ -68,6 +70,29 @@ func (c Config) Resolve(roles ...string) (Config, error) {
 		return Config{}, err
 	}
 	return c, nil
+}
+
+// public returns the names whose values hold no reference, sorted.
+func public(values map[string]Secret) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		parts, err := split(values[name].Reveal())
+		if err == nil && !slices.ContainsFunc(parts, func(p part) bool { return p.scheme != "" }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Folder is the absolute path of the file's folder, or "" if there was no file.
+func (c Config) Folder() string {
+	if c.File == "" {
+		return ""
+	}
+	dir, err := filepath.Abs(filepath.Dir(c.File))
+	if err != nil {
+		return ""
+	}
+	return dir
 }
 
 // Has reports whether a worker of this configuration has a role.

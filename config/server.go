@@ -24,8 +24,12 @@ type Server struct {
 	Args    []string
 	// Env is the child's environment, in addition to the few names that every child gets.
 	Env map[string]Secret
+	// Public are the names in Env whose values hold no reference, sorted. [Config.Resolve] sets it.
+	Public []string
 	// Dir is the child's working directory.
 	Dir string
+	// Pin are the files and folders that identify the child besides its executable.
+	Pin []string
 	// Roles are those that call it, and have its secrets: tools, effects, or both if it is
 	// empty.
 	Roles []string
@@ -78,7 +82,7 @@ var foreign = []string{"auth", "disabled", "autoApprove", "alwaysAllow", "timeou
 
 // Keys that are about children alone, and about remote servers alone.
 var (
-	ofChildren = []string{"args", "env", "cwd"}
+	ofChildren = []string{"args", "env", "cwd", "pin"}
 	ofRemote   = []string{"addresses", "headers", "tls", "jwt", "oauth"}
 )
 

@@ -239,7 +239,7 @@ func (o *Options) settleTools(c config.Config) {
 	o.Executables = make(map[string]skills.Executable, len(c.Skills))
 	for name, s := range c.Skills {
 		o.Executables[name] = skills.Executable{
-			Command: s.Command, Args: s.Args, Env: s.Environ(), Dir: s.Dir,
+			Command: s.Command, Args: s.Args, Env: s.Environ(), Public: s.Public, Dir: s.Dir, Pin: s.Pin, Base: c.Folder(),
 			MaxOutput: s.MaxOutput, MaxMemory: s.MaxMemory,
 		}
 	}
@@ -263,7 +263,7 @@ func Servers(c config.Config) map[string]mcp.Server {
 	out := make(map[string]mcp.Server, len(c.MCPServers))
 	for name, s := range c.MCPServers {
 		if s.URL == "" {
-			out[name] = mcp.Server{Command: s.Command, Args: s.Args, Env: s.Environ(), Dir: s.Dir}
+			out[name] = mcp.Server{Command: s.Command, Args: s.Args, Env: s.Environ(), Public: s.Public, Dir: s.Dir, Pin: s.Pin, Base: c.Folder()}
 			continue
 		}
 		remote := mcp.Server{
