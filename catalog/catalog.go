@@ -63,6 +63,11 @@ type Template struct {
 	Status plan.Trust
 	// Fingerprint is what plans pin of an MCP tool: "sha256:" and 64 hex digits, or "".
 	Fingerprint string
+	// Endpoints are where the operation may be called, by [fingerprint.Endpoint], sorted; wherever it
+	// is if there are none. Instructions is the digest of what its server tells models, by
+	// [fingerprint.Instructions], or "" if that does not count.
+	Endpoints    []string
+	Instructions string
 	// Definition is the MCP tool as its server declares it, or nil. It gives the schemas,
 	// except for an OutputSchema that is Given.
 	Definition json.RawMessage

@@ -42,6 +42,8 @@ func (t *Template) Facts() (json.RawMessage, error) {
 		Effect          plan.EffectClass  `json:"effect_class"`
 		InputSchema     string            `json:"input_schema,omitempty"`
 		OutputSchema    string            `json:"output_schema,omitempty"`
+		Endpoints       []string          `json:"endpoints,omitempty"`
+		Instructions    string            `json:"instructions,omitempty"`
 		TrustedOutput   bool              `json:"trusted_output,omitempty"`
 		Endorses        bool              `json:"endorses,omitempty"`
 		EgressAllowed   bool              `json:"egress_allowed,omitempty"`
@@ -53,7 +55,7 @@ func (t *Template) Facts() (json.RawMessage, error) {
 		InProcess       bool              `json:"in_process,omitempty"`
 		*imported
 	}{
-		ProviderType: t.ProviderType, Mode: t.Mode, Effect: t.Effect,
+		ProviderType: t.ProviderType, Mode: t.Mode, Effect: t.Effect, Endpoints: t.Endpoints, Instructions: t.Instructions,
 		TrustedOutput: t.TrustedOutput, Endorses: t.Endorses, EgressAllowed: t.EgressAllowed, OpenWorld: t.OpenWorld,
 		IdempotencyPort: t.IdempotencyPort, InProcess: t.InProcess,
 	}

@@ -37,6 +37,8 @@ var TemplateFields = &fields.Table{What: "a template", Fields: []fields.Field{
 	fields.Optional("trust_requirement", fields.FormText, "the least trust state that nodes ask for"),
 	fields.Required("status", fields.FormText, "the operation's trust state: `allow_auto`, `manual_review` or `block`"),
 	fields.Optional("fingerprint", fields.FormText, "what plans pin of an MCP tool: `sha256:` and 64 hex digits"),
+	fields.Optional("endpoints", fields.FormList, "the digests of the endpoints at which it may be called: programs and addresses"),
+	fields.Optional("instructions", fields.FormText, "the digest of what the MCP server tells models, also if that is nothing"),
 	fields.Optional("trusted_output", fields.FormBool, "whether the operation adds no taint: its output is as clean as its input"),
 	fields.Optional("endorses", fields.FormBool, "whether the operation checks what it gets, so that its output is clean whatever went in"),
 	fields.Optional("egress", fields.FormText, "`allowed` if arguments that are not trusted may leave through it, else `denied`"),
@@ -224,6 +226,7 @@ func readTemplate(rep *fields.Reader, v *syntax.Value) *TemplateEntry {
 			Code: diag.PlanSchema, Summary: "an MCP tool does not run in process", Subject: fields.KeyOf(v, "in_process"),
 		})
 	}
+	t.readPlace(rep, r)
 	if x := r.Get("idempotency_port"); x != nil {
 		t.IdempotencyPort = x.Text
 	}

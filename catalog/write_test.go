@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -66,6 +67,13 @@ func TestWriteKeepsDefinitions(t *testing.T) {
 		if flag("cost") {
 			x.Cost = &catalog.Cost{Expr: `"1.50"`, Currency: "USD"}
 		}
+		if flag("placed") {
+			x.Endpoints = []string{"sha256:" + strings.Repeat("0", 64), print.Digest}
+			slices.Sort(x.Endpoints)
+		}
+		if flag("instructed") {
+			x.Instructions = print.Digest
+		}
 		if flag("given") {
 			x.Given, x.OutputSchema = true, json.RawMessage(`{"type":"object","maxProperties":7}`)
 		}
@@ -85,6 +93,8 @@ func TestWriteKeepsDefinitions(t *testing.T) {
 		back := again(t, entry(t, &x))[0]
 		require.Equal(t, x.Fingerprint, back.Fingerprint)
 		require.Equal(t, x.Status, back.Status)
+		require.Equal(t, x.Endpoints, back.Endpoints)
+		require.Equal(t, x.Instructions, back.Instructions)
 		x.InputSchema = back.InputSchema
 		want, got := entry(t, &x), entry(t, &back)
 		require.JSONEq(t, string(want.Facts), string(got.Facts))

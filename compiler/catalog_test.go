@@ -2,6 +2,7 @@ package compiler
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,4 +52,46 @@ func TestParseCatalog(t *testing.T) {
 		OutputSchema: []byte(`{"additionalProperties":false,"properties":{"amount":{"minimum":0,"type":"integer"},"unit":{"const":"cent"}},"required":["amount","unit"],"type":"object"}`),
 		Transform:    []byte(`{"amount":"${value.dollars * 100}","unit":"cent"}`),
 	}, cents)
+}
+
+// TestEndpoints: a plan carries where its operations may be called, and what their servers tell models.
+// Without those, its bytes are what they were.
+func TestEndpoints(t *testing.T) {
+	const one, two, three = `"sha256:1111111111111111111111111111111111111111111111111111111111111111"`,
+		`"sha256:2222222222222222222222222222222222222222222222222222222222222222"`, `"sha256:3333333333333333333333333333333333333333333333333333333333333333"`
+	compile := func(more string) *plan.Plan {
+		cat, ds := ParseCatalog(Source{Name: "catalog.yaml", Text: []byte(`apiVersion: chimera/v1
+kind: Catalog
+templates:
+  - {provider_type: mcp, provider_name: files, operation: read, mode: deter, effect_class: pure, input_schema: {type: object}, output_schema: {type: object},
+     timeout_ms: 5000, retry_policy: {max_retries: 0}, trust_requirement: allow_auto, status: allow_auto` + more + `}
+`)})
+		require.Empty(t, show(ds))
+		p, ds := Compile(Source{Name: "plan.yaml", Text: []byte(`apiVersion: chimera/v1
+kind: Plan
+name: reads
+version: 1.0.0
+input_schema: {type: object, additionalProperties: false}
+output_schema: {type: object, properties: {read: {}}}
+nodes:
+  - {id: read, template: files/read}
+output: {read: "${nodes.read}"}
+`)}, cat, nil)
+		require.Empty(t, show(ds))
+		return p
+	}
+	plain := compile("")
+	require.NotContains(t, string(encoded(t, plain)), "endpoints")
+	p := compile(", endpoints: [" + two + ", " + one + "], instructions: " + three)
+	require.Equal(t, []string{strings.Trim(one, `"`), strings.Trim(two, `"`)}, p.Nodes[1].Endpoints)
+	require.Equal(t, strings.Trim(three, `"`), p.Nodes[1].Instructions)
+	p.Nodes[1].Endpoints, p.Nodes[1].Instructions = nil, ""
+	require.Equal(t, encoded(t, plain), encoded(t, p))
+}
+
+func encoded(t *testing.T, p *plan.Plan) []byte {
+	t.Helper()
+	raw, err := p.Encode()
+	require.NoError(t, err)
+	return raw
 }

@@ -78,6 +78,9 @@ func (c children) call(ctx context.Context, n *plan.Node, input json.RawMessage)
 		return c.tool(ctx, n, input)
 	}
 	if executable, ok := c.executables[n.Provider]; ok {
+		if n.Endpoints != nil {
+			return one(executable.CallPinned(ctx, n.Operation, input, n.Endpoints))
+		}
 		return one(executable.Call(ctx, n.Operation, input))
 	}
 	return nil, contract.Errorf(contract.Contract, "this worker has no executable for %s: its configuration has no skills.%s", n.Activity(), n.Provider)
@@ -104,12 +107,12 @@ func one(output json.RawMessage, err error) ([]json.RawMessage, error) {
 // tool calls an MCP tool. The output is its structured content if the node's schema takes that, as
 // it does of a tool that declares it, else the protocol's object {content: […]}, else without
 // structured content the JSON of a single text block: which of them is a matter of the contract,
-// never of what the text happens to look like. A tool that the plan pins is looked at before it is
-// called, and again after an effect.
+// never of what the text happens to look like. A tool that the plan pins, by what it declares, where it
+// is or what its server says of itself, is looked at before it is called, and again after an effect.
 func (c children) tool(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
 	call := func() (mcp.Result, error) { return c.pool.Call(ctx, n.Provider, n.Operation, input) }
-	if n.Fingerprint != "" {
-		pin := mcp.Pin{Fingerprint: n.Fingerprint, Again: n.Effect != plan.Pure}
+	if n.Fingerprint != "" || n.Endpoints != nil || n.Instructions != "" {
+		pin := mcp.Pin{Fingerprint: n.Fingerprint, Endpoints: n.Endpoints, Instructions: n.Instructions, Again: n.Effect != plan.Pure}
 		call = func() (mcp.Result, error) { return c.pool.CallPinned(ctx, n.Provider, n.Operation, input, pin) }
 	}
 	result, err := call()

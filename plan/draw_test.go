@@ -336,6 +336,12 @@ func node(t *rapid.T, i, calls int, schema *rapid.Generator[int]) plan.Node {
 	n.RoutesOnInput = rapid.Bool().Draw(t, "routes")
 	n.InProcess = n.ProviderType == plan.Skill && rapid.Bool().Draw(t, "in process")
 	n.Local = n.InProcess && !n.Guarded() && n.Mode == plan.Deter
+	if !n.InProcess {
+		n.Endpoints = names(t, "endpoints")
+	}
+	if n.ProviderType == plan.MCP {
+		n.Instructions = rapid.SampledFrom([]string{"", "sha256:03"}).Draw(t, "instructions")
+	}
 	for _, port := range names(t, "with") {
 		n.With = append(n.With, plan.PortTemplate{Port: port, Template: template(t, "template")})
 	}

@@ -165,7 +165,7 @@ type Node struct {
 	ID   string `json:"id"`
 	Kind Kind   `json:"kind"`
 
-	// The fields from here to Fingerprint are empty on $input and $output.
+	// The fields from here to Instructions are empty on $input and $output.
 	ProviderType ProviderType `json:"provider_type,omitempty"`
 	Provider     string       `json:"provider,omitempty"`
 	Operation    string       `json:"operation,omitempty"`
@@ -176,6 +176,10 @@ type Node struct {
 	Retry        Retry        `json:"retry,omitzero"`
 	// Fingerprint is what the plan pins of an MCP tool, or "".
 	Fingerprint string `json:"fingerprint,omitempty"`
+	// Endpoints are the digests of where the operation may be called, sorted, or nil; Instructions
+	// is that of what its MCP server tells models, or "".
+	Endpoints    []string `json:"endpoints,omitempty"`
+	Instructions string   `json:"instructions,omitempty"`
 	// InProcess reports that the operation is a Go function of the engine's
 	// workers.
 	InProcess bool `json:"in_process,omitempty"`

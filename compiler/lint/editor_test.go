@@ -257,6 +257,8 @@ func catalogSchema() obj {
 		"trust_requirement": enum(fields.TrustStates),
 		"status":            enum(fields.TrustStates),
 		"fingerprint":       pattern(fields.Fingerprints),
+		"endpoints":         append(uniqueTexts(pattern(fields.Fingerprints)), "minItems", 1, "maxItems", catalog.MaxEndpoints),
+		"instructions":      pattern(fields.Fingerprints),
 		"egress":            append(enum(catalog.Egresses), "default", "denied"),
 		"commit_policy": tableSchema(catalog.CommitFields, map[string]obj{
 			"verify": tableSchema(catalog.VerifyFields, map[string]obj{"executed": {"type", "string", "minLength", 1}}), "rollback": rollbackSchema(),
