@@ -95,7 +95,7 @@ func (s *Server) Pin(version string) error {
 		return fmt.Errorf("pinning server %s: %s is no exact version of %s", s.Name, excerpt.Quote(version, 80), u.Manager)
 	}
 	s.Args[u.Arg] = u.before + u.Package + u.join + version
-	s.Unpinned = unpinned(s.Command, s.Args)
+	s.Unpinned = FindUnpinned(s.Command, s.Args)
 	return nil
 }
 

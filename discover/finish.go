@@ -81,7 +81,7 @@ func (p *parser) complete(d *draft) (Server, bool) {
 			return Server{}, false
 		}
 		s.Env = p.values(d, "env", d.env)
-		s.Unpinned = unpinned(s.Command, s.Args)
+		s.Unpinned = FindUnpinned(s.Command, s.Args)
 		if slices.Contains(shells, program(s.Command)) {
 			p.about(d.at, s.Name, "whether what its shell runs is pinned is not known")
 		}

@@ -12,8 +12,8 @@ type pkg struct {
 	pinned bool
 }
 
-// unpinned returns the first package of a command that has no exact version, or nil.
-func unpinned(command string, args []string) *Unpinned {
+// FindUnpinned returns the first package or image that a command runs without an exact version, or nil.
+func FindUnpinned(command string, args []string) *Unpinned {
 	for _, p := range packages(command, args) {
 		if !p.pinned {
 			return &p.Unpinned

@@ -26,7 +26,7 @@ func TestUnpinned(t *testing.T) {
 	}
 	for _, line := range pinned {
 		words := strings.Fields(line)
-		require.Nil(t, unpinned(words[0], words[1:]), line)
+		require.Nil(t, FindUnpinned(words[0], words[1:]), line)
 	}
 	for line, want := range map[string]Unpinned{
 		"npx -y pkg":                             {Manager: "npm", Package: "pkg", Arg: 1},
@@ -70,7 +70,7 @@ func TestUnpinned(t *testing.T) {
 		"go run example.com/x@latest":            {Manager: "go", Package: "example.com/x", Have: "latest", Arg: 1},
 	} {
 		words := strings.Fields(line)
-		got := unpinned(words[0], words[1:])
+		got := FindUnpinned(words[0], words[1:])
 		require.NotNil(t, got, line)
 		got.before, got.join = "", ""
 		require.Equal(t, want, *got, line)
@@ -92,7 +92,7 @@ func TestPin(t *testing.T) {
 		{"go run example.com/x@latest", "v1.0.0", "go run example.com/x@v1.0.0"},
 	} {
 		words := strings.Fields(c.line)
-		s := Server{Name: "x", Command: words[0], Args: words[1:], Unpinned: unpinned(words[0], words[1:])}
+		s := Server{Name: "x", Command: words[0], Args: words[1:], Unpinned: FindUnpinned(words[0], words[1:])}
 		require.Error(t, s.Pin("latest"))
 		require.Error(t, s.Pin(c.version+" --evil"))
 		require.NoError(t, s.Pin(c.version), c.line)
@@ -101,10 +101,10 @@ func TestPin(t *testing.T) {
 		require.Error(t, s.Pin(c.version))
 	}
 	s := Server{Command: "npx", Args: []string{"-p", "a", "-p", "b", "c"}}
-	s.Unpinned = unpinned(s.Command, s.Args)
+	s.Unpinned = FindUnpinned(s.Command, s.Args)
 	require.NoError(t, s.Pin("1.0.0"))
 	require.Equal(t, "b", s.Unpinned.Package, "the next one")
 	s = Server{Command: "npx", Args: []string{"github:a/b"}}
-	s.Unpinned = unpinned(s.Command, s.Args)
+	s.Unpinned = FindUnpinned(s.Command, s.Args)
 	require.Error(t, s.Pin("1.0.0"))
 }

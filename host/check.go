@@ -1,11 +1,16 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strings"
 
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/discover"
 	"chimera.ai/engine/ledger/witness"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/store"
@@ -42,7 +47,7 @@ func (o Options) Check() error {
 }
 
 // servers refuses MCP servers that no call could reach, and, in production, a remote one that has
-// effects and cannot verify who calls it.
+// effects and cannot verify who calls it, and one that is started, commits, and is not the same one each time.
 func (o Options) servers() error {
 	for _, name := range slices.Sorted(maps.Keys(o.Servers)) {
 		if err := o.Servers[name].Check(); err != nil {
@@ -58,8 +63,40 @@ func (o Options) servers() error {
 		if t.ProviderType == plan.MCP && t.Effect != plan.Pure && s.URL != "" && s.TLS.CertFile == "" && s.JWT == nil {
 			return fmt.Errorf("%s has effects, and nothing that is signed proves to the MCP server %s who calls it: set tls.cert_file and tls.key_file, or jwt, for it (mcpServers)", t.Name(), t.Provider)
 		}
+		if u := discover.FindUnpinned(s.Command, s.Args); o.commits(t) && u != nil {
+			return fmt.Errorf("%s commits, and the MCP server %s (mcpServers) is started as whatever version of a package there is then: name an exact one, or a digest (%s)", t.Name(), t.Provider, u)
+		}
 	}
 	return nil
+}
+
+// commits reports whether an operation of an MCP server that is started here commits.
+func (o Options) commits(t *catalog.Template) bool {
+	return t.ProviderType == plan.MCP && t.Effect.Commits() && o.Servers[t.Provider].Command != ""
+}
+
+// interpreters run what a file says: their own digest says nothing of that.
+var interpreters = []string{
+	"bash", "bun", "dash", "deno", "dotnet", "env", "fish", "java", "ksh", "lua", "node", "nodejs", "perl", "php", "powershell", "pwsh", "python", "rscript", "ruby", "sh", "ts-node", "tsx", "uv", "zsh",
+}
+
+// warn logs, in production, which MCP servers commit and are run by an interpreter, with nothing else pinned.
+func (o Options) warn(ctx context.Context) {
+	if !o.production() || o.Catalog == nil {
+		return
+	}
+	bare := map[string]bool{}
+	for i := range o.Catalog.Templates {
+		t := &o.Catalog.Templates[i]
+		s := o.Servers[t.Provider]
+		name := strings.TrimRight(strings.ToLower(filepath.Base(s.Command)), "0123456789.")
+		if o.commits(t) && len(s.Pin) == 0 && slices.Contains(interpreters, name) {
+			bare[t.Provider] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(bare)) {
+		o.Logger.WarnContext(ctx, "an MCP server commits, and what its interpreter runs is not pinned (mcpServers, pin)", "server", name, "command", o.Servers[name].Command)
+	}
 }
 
 // production reports whether others than the machine's user rely on what a host does.

@@ -1,7 +1,12 @@
 package host
 
+import "context"
+
 // Interpreted gives options of a host whose workflow code is another build's.
 func Interpreted(o Options, interpreter any) Options {
 	o.interpreter = interpreter
 	return o
 }
+
+// Warn logs what a host of these options warns of.
+func Warn(o Options) { o.warn(context.Background()) }

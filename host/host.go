@@ -230,6 +230,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
+	o.warn(ctx)
 	h := &Host{options: o, refused: make(chan error, 1)}
 	defer func() {
 		if err != nil {
