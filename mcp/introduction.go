@@ -15,7 +15,8 @@ type Introduction struct {
 	fingerprint.Introduction
 	// Raw is the result of initialize, or of server/discover, as it was on the wire.
 	Raw json.RawMessage
-	// Identity is what [Server.Endpoint] returned when the session began, and Endpoint its digest.
+	// Identity is what [Server.Endpoint] returned when the session began, and is not to be changed;
+	// Endpoint is its digest.
 	Identity map[string]any
 	Endpoint string
 }
