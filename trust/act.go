@@ -32,6 +32,8 @@ const (
 	GuardianRevoke  Kind = "guardian.revoke"
 	LogRotate       Kind = "log.key"
 	WitnessSet      Kind = "witness.set"
+	ManifestAccept  Kind = "manifest.accept"
+	ManifestWaive   Kind = "manifest.waive"
 )
 
 // Act is one thing that a statement does.
@@ -98,6 +100,9 @@ type (
 		Key    string `json:"key"`
 		// Uses are "manifests" and "plans", sorted.
 		Uses []string `json:"uses"`
+		// Providers are the MCP servers whose manifests the key signs, by their names in plans,
+		// sorted: it signs those of no other. Only a key with the use "manifests" has some.
+		Providers []string `json:"providers,omitempty"`
 	}
 	// RevokePublisher ends a publisher for ever.
 	RevokePublisher struct {
@@ -150,6 +155,20 @@ type (
 	SetWitnesses struct {
 		Witnesses
 	}
+	// AcceptManifest makes a manifest of an MCP server the one that workers require. A version
+	// never falls, and is that of one manifest. It ends a waiver of the provider.
+	AcceptManifest struct {
+		Provider string `json:"provider"`
+		Version  string `json:"version"`
+		// Digest is that of the signed content: see [ReadManifest].
+		Digest string `json:"digest"`
+	}
+	// WaiveManifest lets production do without the manifest of an MCP server with effects, as
+	// long as none is accepted, and without the report of a conformance suite.
+	WaiveManifest struct {
+		Provider string `json:"provider"`
+		Reason   string `json:"reason"`
+	}
 )
 
 // Kind implements [Act].
@@ -200,6 +219,12 @@ func (*RotateLog) Kind() Kind { return LogRotate }
 // Kind implements [Act].
 func (*SetWitnesses) Kind() Kind { return WitnessSet }
 
+// Kind implements [Act].
+func (*AcceptManifest) Kind() Kind { return ManifestAccept }
+
+// Kind implements [Act].
+func (*WaiveManifest) Kind() Kind { return ManifestWaive }
+
 // makers make an empty act of each kind.
 var makers = map[Kind]func() Act{
 	AdminsSet:       func() Act { return new(SetAdmins) },
@@ -218,6 +243,8 @@ var makers = map[Kind]func() Act{
 	GuardianRevoke:  func() Act { return new(RevokeGuardian) },
 	LogRotate:       func() Act { return new(RotateLog) },
 	WitnessSet:      func() Act { return new(SetWitnesses) },
+	ManifestAccept:  func() Act { return new(AcceptManifest) },
+	ManifestWaive:   func() Act { return new(WaiveManifest) },
 }
 
 // Kinds lists the kinds of acts, sorted.
@@ -418,7 +445,10 @@ func (a *AddPublisher) check() error {
 			return invalid("%.40q is not a use of a publisher's key: manifests or plans", u)
 		}
 	}
-	return nil
+	if len(a.Providers) > 0 && !slices.Contains(a.Uses, UseManifests) {
+		return invalid("the publisher %s has providers, and does not sign manifests", a.ID)
+	}
+	return names("providers", a.Providers, 0)
 }
 
 func (a *RevokePublisher) check() error { return name("a publisher", a.ID) }
@@ -498,3 +528,20 @@ func (a *RevokeGuardian) check() error { return name("a guardian", a.ID) }
 func (a *RotateLog) check() error { return a.LogKey.check() }
 
 func (a *SetWitnesses) check() error { return a.Witnesses.check() }
+
+func (a *AcceptManifest) check() error {
+	if err := name("a provider", a.Provider); err != nil {
+		return err
+	}
+	if err := version(a.Version); err != nil {
+		return err
+	}
+	return digest("the manifest", a.Digest)
+}
+
+func (a *WaiveManifest) check() error {
+	if err := name("a provider", a.Provider); err != nil {
+		return err
+	}
+	return name("a reason", a.Reason)
+}

@@ -31,7 +31,7 @@ func TestOneKeyHasOneRole(t *testing.T) {
 		}},
 		{"signer", "", func(a Audience) []Act { return []Act{signer("s", a)} }},
 		{"signer", "revoked", func(a Audience) []Act { return []Act{signer("r", a), &RevokeSigner{"r"}} }},
-		{"publisher", "", func(Audience) []Act { return []Act{&AddPublisher{"p", "fay", key, []string{"plans"}}} }},
+		{"publisher", "", func(Audience) []Act { return []Act{&AddPublisher{"p", "fay", key, []string{"plans"}, nil}} }},
 		{"guardian", "", func(Audience) []Act { return []Act{&AddGuardian{"g", key}} }},
 		{"guardian", "revoked", func(Audience) []Act { return []Act{&AddGuardian{"h", key}, &RevokeGuardian{"h"}} }},
 		{"agent", "", func(Audience) []Act { return []Act{&AddAgent{AgentID: "a", Owner: "cleo", Keys: []string{key}}} }},

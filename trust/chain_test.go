@@ -82,7 +82,8 @@ func (w *world) everything() []Act {
 		&GrantRoles{"s1", []string{"cfo", "finance"}}, &RevokeRoles{"s1", []string{"finance"}},
 		&EnrollSigner{ID: "s2", Person: "eve", Roles: []string{"risk"}, SigType: "pkcs11", PublicKey: newPublic(w.t), NotBefore: at(0), NotAfter: at(99)}, &RevokeSigner{"s2"},
 		&ActivateBundle{plan.DigestOf([]byte("bundle"))}, &TrustTool{ToolID: "mail/send", Fingerprint: plan.DigestOf([]byte("tool")), Status: "manual_review"},
-		&AddPublisher{"p1", "fay", ed(w.t).Public(), []string{"plans"}}, &AddPublisher{"p2", "gus", ed(w.t).Public(), []string{"manifests", "plans"}}, &RevokePublisher{"p2"},
+		&AddPublisher{"p1", "fay", ed(w.t).Public(), []string{"plans"}, nil}, &AddPublisher{"p2", "gus", ed(w.t).Public(), []string{"manifests", "plans"}, []string{"mail"}}, &RevokePublisher{"p2"},
+		&WaiveManifest{"mail", "it is ours"}, &AcceptManifest{"mail", "1.0.0", plan.DigestOf([]byte("manifest"))}, &WaiveManifest{"files", "it is read only"},
 		agent("a1"), agent("a2"), &SetAgentKeys{AgentID: "a1", Keys: []string{ed(w.t).Public()}},
 		&SetBudget{Agent: "a1", Currency: "USD", Every: ledger.Forever, Limit: money(w.t, 500)}, &SetBudget{Agent: "a2", Currency: "USD", Every: ledger.Forever, Parent: "a1", Limit: money(w.t, 100)},
 		&AddGuardian{"g1", ed(w.t).Public()}, &AddGuardian{"g2", ed(w.t).Public()}, &RevokeGuardian{"g2"},
@@ -107,12 +108,15 @@ func TestEverything(t *testing.T) {
 	require.NotEmpty(t, s.Bundle)
 	require.Equal(t, "manual_review", s.Tools["mail/send"].Status)
 	require.NotNil(t, s.Publishers["p2"].Revoked)
+	require.Equal(t, "1.0.0", s.Manifests["mail"].Version)
+	require.Equal(t, map[string]WaiveManifest{"files": {"files", "it is read only"}}, s.Waivers)
 	require.Len(t, s.Agents["a1"].Keys, 1)
 	require.Equal(t, "a1", s.Budgets[BudgetKey{"a2", "USD"}].Parent)
 	require.NotNil(t, s.Guardians["g2"].Revoked)
 	require.Len(t, s.LogKeys, 2)
 	require.Equal(t, "hal", s.Admins[2].ID)
 	require.Empty(t, w.state().Agents, "the state before is as it was")
+	require.Empty(t, w.state().Manifests)
 }
 
 func TestChainRefuses(t *testing.T) {

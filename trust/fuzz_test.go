@@ -18,7 +18,7 @@ func FuzzSigned(f *testing.F) {
 	author, starts := seeded(f, 1), seeded(f, 2)
 	bot := agent("bot")
 	bot.Keys = []string{starts.Public()}
-	s := w.state(w.sign(w.state().Draft(day, bot, &AddPublisher{"fay", "fay", author.Public(), []string{UsePlans}})))
+	s := w.state(w.sign(w.state().Draft(day, bot, &AddPublisher{"fay", "fay", author.Public(), []string{UsePlans}, nil})))
 	row := ledger.Plan{Name: "pay", Version: "1", Author: "fay", Digest: plan.DigestOf([]byte("p")), SourceDigest: plan.DigestOf([]byte("s"))}
 	signature, err := SignPlan(author, Plan{
 		Deployment: s.Deployment, Audience: s.Audience, Author: "fay", Name: "pay", Version: "1", SourceDigest: row.SourceDigest, Digest: row.Digest, Issued: at(1),

@@ -12,7 +12,7 @@ import (
 func TestPlan(t *testing.T) {
 	w := newWorld(t)
 	author, other := ed(t), ed(t)
-	s := w.state(w.sign(w.state().Draft(day, &AddPublisher{"fay", "fay", author.Public(), []string{"plans"}}, &AddPublisher{"gus", "gus", other.Public(), []string{"manifests"}})))
+	s := w.state(w.sign(w.state().Draft(day, &AddPublisher{"fay", "fay", author.Public(), []string{"plans"}, nil}, &AddPublisher{"gus", "gus", other.Public(), []string{"manifests"}, nil})))
 	p := Plan{Deployment: "example", Audience: Prod, Author: "fay", Name: "pay", Version: "1.0.0", SourceDigest: plan.DigestOf([]byte("s")), Digest: plan.DigestOf([]byte("d")), Issued: at(1)}
 	raw, err := SignPlan(author, p)
 	require.NoError(t, err)

@@ -74,7 +74,7 @@ func TestReader(t *testing.T) {
 func TestAuthored(t *testing.T) {
 	w := newWorld(t)
 	author := ed(t)
-	s := w.state(w.sign(w.state().Draft(day, &AddPublisher{"fay", "fay", author.Public(), []string{UsePlans}})))
+	s := w.state(w.sign(w.state().Draft(day, &AddPublisher{"fay", "fay", author.Public(), []string{UsePlans}, nil})))
 	row := ledger.Plan{Name: "pay", Version: "1.0", Author: "fay", Digest: plan.DigestOf([]byte("p")), SourceDigest: plan.DigestOf([]byte("s"))}
 	sign := func(p ledger.Plan) ledger.Plan {
 		raw, err := SignPlan(author, Plan{Deployment: s.Deployment, Audience: s.Audience, Author: p.Author, Name: p.Name, Version: p.Version, SourceDigest: p.SourceDigest, Digest: p.Digest, Issued: at(1)})
@@ -125,7 +125,7 @@ func TestOneDevKey(t *testing.T) {
 	require.NoError(t, err)
 	s, err := Start(b)
 	require.NoError(t, err)
-	two := []Act{&AddPublisher{"a", "me", key.Public(), []string{UsePlans}}, &AddPublisher{"b", "me", key.Public(), []string{UsePlans}}}
+	two := []Act{&AddPublisher{"a", "me", key.Public(), []string{UsePlans}, nil}, &AddPublisher{"b", "me", key.Public(), []string{UsePlans}, nil}}
 	e, err := s.Draft(day, two...).Envelope(key)
 	require.NoError(t, err)
 	raw, err := e.Encode()

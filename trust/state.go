@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/mod/semver"
+
 	"chimera.ai/engine/ledger"
 )
 
@@ -32,6 +34,9 @@ type State struct {
 	ToolsAt   map[string]int
 	Budgets   map[BudgetKey]SetBudget
 	Guardians map[string]Guardian
+	// Manifests are those that were accepted last, and Waivers those that hold, by provider.
+	Manifests map[string]AcceptManifest
+	Waivers   map[string]WaiveManifest
 	// Bundle is the digest of the active policy bundle, or "".
 	Bundle string
 	// LogKeys are the log's keys in order; the last is the one that signs now.
@@ -76,6 +81,7 @@ func Start(b *Bootstrap) (State, error) {
 		Admins: slices.Clone(b.Admins), Quorum: b.Quorum,
 		Signers: map[string]Signer{}, Publishers: map[string]Publisher{}, Agents: map[string]AddAgent{},
 		Tools: map[string]TrustTool{}, ToolsAt: map[string]int{}, Budgets: map[BudgetKey]SetBudget{}, Guardians: map[string]Guardian{},
+		Manifests: map[string]AcceptManifest{}, Waivers: map[string]WaiveManifest{},
 		LogKeys: []LogKey{b.Log}, Witnesses: Witnesses{slices.Clone(b.Witnesses.Keys), b.Witnesses.Quorum},
 	}, nil
 }
@@ -84,6 +90,7 @@ func (s *State) clone() *State {
 	c := *s
 	c.Signers, c.Publishers, c.Agents = maps.Clone(s.Signers), maps.Clone(s.Publishers), maps.Clone(s.Agents)
 	c.Tools, c.ToolsAt, c.Budgets, c.Guardians = maps.Clone(s.Tools), maps.Clone(s.ToolsAt), maps.Clone(s.Budgets), maps.Clone(s.Guardians)
+	c.Manifests, c.Waivers = maps.Clone(s.Manifests), maps.Clone(s.Waivers)
 	c.Admins, c.LogKeys = slices.Clone(s.Admins), slices.Clone(s.LogKeys)
 	return &c
 }
@@ -465,6 +472,26 @@ func (a *SetWitnesses) do(s *State) error {
 		return err
 	}
 	s.Witnesses = Witnesses{slices.Clone(a.Keys), a.Quorum}
+	return nil
+}
+
+func (a *AcceptManifest) do(s *State) error {
+	last, ok := s.Manifests[a.Provider]
+	if ok {
+		switch order := semver.Compare("v"+a.Version, "v"+last.Version); {
+		case order < 0:
+			return invalid("the version of the manifest of %s would fall from %s to %s", a.Provider, last.Version, a.Version)
+		case order == 0 && *a != last:
+			return invalid("%s has another manifest of version %s: %s", a.Provider, last.Version, last.Digest)
+		}
+	}
+	s.Manifests[a.Provider] = *a
+	delete(s.Waivers, a.Provider)
+	return nil
+}
+
+func (a *WaiveManifest) do(s *State) error {
+	s.Waivers[a.Provider] = *a
 	return nil
 }
 

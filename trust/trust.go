@@ -15,9 +15,9 @@
 // that: [Apply] writes it, and [Enrolled], [Known], [Trusted] and [Limited] refuse rows
 // that contradict the chain.
 //
-// Three more things are signed: the source of a plan by its author ([SignPlan]), the
-// start of a run by a key that may act for its agent ([SignGrant]), and the permit of one
-// call of an effect by a guardian ([SignPermit]).
+// More things are signed: the source of a plan by its author ([SignPlan]), the manifest of an
+// MCP server by its publisher ([SignManifest]), the start of a run by a key that may act for its
+// agent ([SignGrant]), and the permit of one call of an effect by a guardian ([SignPermit]).
 //
 // # Forms
 //

@@ -141,7 +141,7 @@ var Rules = []Rule{
 		Never: []string{"any package of ours", "Temporal", "net"}},
 	{Path: "trust/sshsig", Zone: Pure, Owns: "signatures of OpenSSH, their keys, and the attestation of those",
 		Never: []string{"any package of ours", "Temporal", "os", "net"}},
-	{Path: "trust", Zone: Pure, Owns: "authority: bootstrap, statements and their chain, signatures of plans and starts",
+	{Path: "trust", Zone: Pure, Owns: "authority: bootstrap, statements and their chain, signatures of plans, manifests and starts",
 		Never: []string{"ledger/sqlstore", "ledger/postgres", "ledger/sqlite", "Temporal", "mcp", "mcp-go", "pgx", "SQLite", "os", "net"}},
 	{Path: "redact", Zone: Pure, Owns: "secrets taken out of answers, errors and logs",
 		Never: []string{"any package of ours", "Temporal", "os"}},
