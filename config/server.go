@@ -33,6 +33,8 @@ type Server struct {
 	// Roles are those that call it, and have its secrets: tools, effects, or both if it is
 	// empty.
 	Roles []string
+	// Manifest is the file of its publisher's manifest, or "".
+	Manifest string
 
 	// URL is where a remote server is, or "". The rest is about remote servers alone.
 	URL string

@@ -19,12 +19,8 @@ import (
 
 // act makes the roles that decide on effects and that call them. Each has an own view of
 // what runs may do.
-func (h *Host) act(ctx context.Context, blobs blob.Store, plans *payload.Plans, values *payload.Values, caller activities.Caller) error {
+func (h *Host) act(ctx context.Context, said *trust.Reader, blobs blob.Store, plans *payload.Plans, values *payload.Values, caller activities.Caller) error {
 	o := &h.options
-	said, _, err := authority(ctx, o, h.store)
-	if err != nil {
-		return err
-	}
 	inProcess, operations, err := Catalog(o.Catalog, o.Skills)
 	if err != nil {
 		return err

@@ -140,6 +140,8 @@ type Options struct {
 	Executables map[string]skills.Executable
 	// Servers are MCP servers by provider name.
 	Servers map[string]mcp.Server
+	// Manifests are files with the manifests of MCP servers, by provider name.
+	Manifests map[string]string
 	// Callers says which of the roles tools and effects call a provider; both do where it
 	// has no entry.
 	Callers map[string][]Role
@@ -249,6 +251,14 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	if err != nil {
 		return nil, err
 	}
+	var said *trust.Reader // nil without a root of trust
+	if o.Trust != nil && o.compiles() {
+		var former []string
+		if said, former, err = authority(ctx, &o, h.store); err != nil {
+			return nil, err
+		}
+		h.options.FormerKeys = append(slices.Clone(o.FormerKeys), former...)
+	}
 	var plans *payload.Plans
 	worker.SetStickyWorkflowCacheSize(o.CachedRuns)
 	blobs := blob.Prompt(h.store.Blobs, blobTime)
@@ -271,23 +281,27 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	}
 	values := payload.NewValues(blobs, o.Sealing, o.Client.Namespace)
 	var tools activities.Caller // nil without the role
+	var held *manifests
 	if o.has(RoleTools) || o.has(RoleEffects) {
+		if held, err = newManifests(ctx, &o, said); err != nil {
+			return nil, err
+		}
 		h.pool = mcp.NewPool(o.Servers, o.MCP)
 	}
 	outside := func(r Role) activities.Caller {
-		return cleaned{children{executables: o.Executables, pool: h.pool, callers: o.Callers, role: r}, o.Secrets}
+		return manifested{cleaned{children{executables: o.Executables, pool: h.pool, callers: o.Callers, role: r}, o.Secrets}, held}
 	}
 	if o.has(RoleTools) {
 		tools = outside(RoleTools)
 		h.tools(&activities.Tools{Plans: plans, Values: values, Caller: tools})
 	}
 	if o.has(RoleGuardian) || o.has(RoleEffects) {
-		if err := h.act(ctx, blobs, plans, values, outside(RoleEffects)); err != nil {
+		if err := h.act(ctx, said, blobs, plans, values, outside(RoleEffects)); err != nil {
 			return nil, err
 		}
 	}
 	if o.has(RoleEngine) {
-		if err := h.prepare(ctx, blobs, plans, values, tools); err != nil {
+		if err := h.prepare(ctx, said, blobs, plans, values, tools); err != nil {
 			return nil, err
 		}
 	}
@@ -305,8 +319,9 @@ func (h *Host) reader(said *trust.Reader) *reader {
 	return r
 }
 
-// prepare makes the engine's role. tools calls tools, or is nil.
-func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Plans, values *payload.Values, tools activities.Caller) error {
+// prepare makes the engine's role. said is nil without a root of trust, and tools calls tools, or
+// is nil.
+func (h *Host) prepare(ctx context.Context, said *trust.Reader, blobs blob.Store, plans *payload.Plans, values *payload.Values, tools activities.Caller) error {
 	o := &h.options
 	if h.store.Empty {
 		o.Logger.InfoContext(ctx, "the ledger is empty, and a new log begins: where runs go on that began before, this is not their store",
@@ -337,13 +352,8 @@ func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Pla
 				"to", contract.QueueTools)
 		}
 	}
-	var said *trust.Reader
-	if o.Trust != nil {
-		reader, former, err := authority(ctx, o, h.store)
-		if err != nil {
-			return err
-		}
-		said, e.Authority, o.FormerKeys = reader, reader, append(slices.Clone(o.FormerKeys), former...)
+	if said != nil {
+		e.Authority = said
 	} else {
 		o.Logger.WarnContext(ctx, "this worker has no root of trust (trust.bootstrap): nobody vouches for what is published, and runs have no effects")
 	}

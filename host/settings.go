@@ -252,8 +252,12 @@ func (o *Options) settleTools(c config.Config) {
 	for name, s := range c.Skills {
 		called(name, s.Roles)
 	}
+	o.Manifests = make(map[string]string)
 	for name, s := range c.MCPServers {
 		called(name, s.Roles)
+		if s.Manifest != "" {
+			o.Manifests[name] = s.Manifest
+		}
 	}
 	o.Servers = Servers(c)
 }

@@ -233,45 +233,61 @@ func acts(definition json.RawMessage) bool {
 	return a.ReadOnly != nil && !*a.ReadOnly || a.Destructive != nil && *a.Destructive && (a.ReadOnly == nil || !*a.ReadOnly)
 }
 
-// listed starts servers of the configuration, and lists their tools; all of them if none is named.
+// listed lists the tools of servers of the configuration; of all of them if none is named.
 func (p *Program) listed(ctx context.Context, names []string) (map[string][]mcp.Tool, error) {
+	out := map[string][]mcp.Tool{}
+	err := p.asked(names, func(pool *mcp.Pool, name string) (err error) {
+		out[name], err = pool.Tools(ctx, name)
+		return err
+	})
+	return out, err
+}
+
+// introduced lists the tools of a server, with what it says of itself.
+func (p *Program) introduced(ctx context.Context, server string) (tools []mcp.Tool, said mcp.Introduction, err error) {
+	err = p.asked([]string{server}, func(pool *mcp.Pool, name string) (err error) {
+		if said, err = pool.Introduction(ctx, name); err == nil {
+			tools, err = pool.Tools(ctx, name)
+		}
+		return err
+	})
+	return tools, said, err
+}
+
+// asked starts servers of the configuration, or all of them if none is named, and asks each.
+func (p *Program) asked(names []string, ask func(pool *mcp.Pool, name string) error) error {
 	c, err := p.settings()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	known := slices.Sorted(maps.Keys(c.MCPServers))
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return nil, misuse("the configuration has no MCP server %s", printable(name)).meant("", name, known, "Servers stand in mcpServers.")
+			return misuse("the configuration has no MCP server %s", printable(name)).meant("", name, known, "Servers stand in mcpServers.")
 		}
 	}
 	if len(names) == 0 {
 		names = known
 	}
 	if len(names) == 0 {
-		return nil, misuse("the configuration has no MCP server").withHint("Servers stand in mcpServers of chimera.yaml.")
+		return misuse("the configuration has no MCP server").withHint("Servers stand in mcpServers of chimera.yaml.")
 	}
 	maps.DeleteFunc(c.MCPServers, func(name string, _ config.Server) bool { return !slices.Contains(names, name) })
 	c.Skills = nil
 	if c, err = c.Resolve(string(host.RoleTools), string(host.RoleEffects)); err != nil {
-		return nil, misuse("%s", err)
+		return misuse("%s", err)
 	}
 	pool := mcp.NewPool(host.Servers(c), mcp.Options{Logger: slog.New(slog.DiscardHandler)})
-	out := map[string][]mcp.Tool{}
 	for _, name := range names {
-		tools, failed := pool.Tools(ctx, name)
-		if failed != nil {
-			err = errors.Join(err, failed)
-		}
-		out[name] = tools
+		err = errors.Join(err, ask(pool, name))
 	}
 	if closed := pool.Close(); err == nil && closed != nil {
 		err = closed
 	}
 	if known := (*contract.Error)(nil); errors.As(err, &known) {
-		return nil, unanswered("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return unanswered("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	return out, err
+	return err
 }
 
 // sayOffers prints tools, each with what the catalog says of it.

@@ -39,6 +39,8 @@ type intakeOptions struct {
 	only []string
 	// hints: the server's annotations are believed.
 	hints bool
+	// here: where the server is counts, too.
+	here bool
 	// yes accepts what asks for no look, and accept names what was looked at.
 	yes    bool
 	accept []string
@@ -51,6 +53,7 @@ func toolImportCommand(p *Program, fs *flag.FlagSet) action {
 	fs.BoolVar(&o.hints, "hints", false, "believe what the server's annotations say of its tools")
 	fs.BoolVar(&o.yes, "yes", false, "accept, without asking, what is proposed for tools that need no look")
 	fs.StringSliceVar(&o.accept, "accept", nil, "accept the `TOOL` although it needs a look; may be repeated")
+	fs.BoolVar(&o.here, "here", false, "pin where the server is, too: its program and files, or its address and keys")
 	fs.StringVar(&o.out, "out", "", "catalog `FILE` to write, for others to review; nothing is asked")
 	return func(ctx context.Context, operands []string) error {
 		for _, pattern := range o.only {
@@ -105,7 +108,10 @@ type importedTool struct {
 	Warnings []string `json:"warnings"`
 
 	definition json.RawMessage
-	proposal   intake.Proposal
+	// instructions is the digest of what the server tells models, and endpoint that of where it is,
+	// or "" if that does not count.
+	instructions, endpoint string
+	proposal               intake.Proposal
 	// look: somebody must look at the tool by itself.
 	look bool
 	// was is the template that the file has, or nil.
@@ -220,18 +226,26 @@ func asUse(err error) error {
 // intake asks what to say of the tools of one server.
 func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, server string, have map[string]catalog.Template, others map[string]bool) (intakeAnswer, error) {
 	answer := intakeAnswer{Server: server, Tools: []*importedTool{}}
-	tools, print, err := p.introspect(ctx, server)
+	tools, said, print, err := p.introspect(ctx, server)
 	if err != nil {
 		return answer, err
 	}
 	answer.Fingerprint = print
+	instructions, err := fingerprint.Instructions(said.Instructions)
+	if err != nil {
+		return answer, negative("the server %s: %s", printable(server), err)
+	}
+	endpoint := ""
+	if o.here {
+		endpoint = said.Endpoint
+	}
 	hints := o.hints
 	var open []*importedTool
 	for _, t := range tools {
 		if len(o.only) > 0 && !slices.ContainsFunc(o.only, func(pattern string) bool { ok, err := path.Match(pattern, t.Name); return err == nil && ok }) {
 			continue
 		}
-		x := examine(server, t, have, others)
+		x := examine(server, t, have, others, instructions, endpoint)
 		answer.Tools = append(answer.Tools, x)
 		if x.State == toolNew || x.State == toolChanged {
 			open = append(open, x)
@@ -261,40 +275,36 @@ func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, serv
 	return answer, ask.decide(o, server, open, hints)
 }
 
-// introspect lists the tools of a server twice, which must be equal. It returns them with the
-// fingerprint of all.
-func (p *Program) introspect(ctx context.Context, server string) ([]mcp.Tool, string, error) {
-	var tools []mcp.Tool
-	last := ""
-	for range 2 {
-		all, err := p.listed(ctx, []string{server})
-		if err != nil {
-			return nil, "", err
+// introspect lists the tools of a server twice, which must be equal. It returns them with what the
+// server says of itself, and the fingerprint of all.
+func (p *Program) introspect(ctx context.Context, server string) (tools []mcp.Tool, said mcp.Introduction, print string, err error) {
+	for again := range 2 {
+		if tools, said, err = p.introduced(ctx, server); err != nil {
+			return nil, said, "", err
 		}
-		tools = all[server]
 		var prints []fingerprint.Print
 		for _, t := range tools {
-			print, err := fingerprint.Tool(t.Raw)
+			one, err := fingerprint.Tool(t.Raw)
 			if err != nil {
-				print = fingerprint.Print{Tool: t.Name, Digest: "none: " + string(t.Raw)}
+				one = fingerprint.Print{Tool: t.Name, Digest: "none: " + string(t.Raw)}
 			}
-			prints = append(prints, print)
+			prints = append(prints, one)
 		}
-		digest, err := fingerprint.Tools(prints)
+		digest, err := fingerprint.Server(said.Endpoint, said.Introduction, prints)
 		if err != nil {
-			return nil, "", negative("the tools of %s: %s", printable(server), err)
+			return nil, said, "", negative("the tools of %s: %s", printable(server), err)
 		}
-		if last != "" && last != digest {
-			return nil, "", negative("the server %s offers other tools each time it is asked", printable(server))
+		if again > 0 && print != digest {
+			return nil, said, "", negative("the server %s offers other tools each time it is asked", printable(server))
 		}
-		last = digest
+		print = digest
 	}
-	return tools, last, nil
+	return tools, said, print, nil
 }
 
 // examine holds a tool against the catalog, and looks for what people should see.
-func examine(server string, t mcp.Tool, have map[string]catalog.Template, others map[string]bool) *importedTool {
-	x := &importedTool{Name: t.Name, State: toolNew, Warnings: []string{}, definition: t.Raw}
+func examine(server string, t mcp.Tool, have map[string]catalog.Template, others map[string]bool, instructions, endpoint string) *importedTool {
+	x := &importedTool{Name: t.Name, State: toolNew, Warnings: []string{}, definition: t.Raw, instructions: instructions, endpoint: endpoint}
 	leave := func(why string) *importedTool {
 		x.State, x.Warnings = toolLeftOut, append(x.Warnings, why)
 		return x
@@ -311,12 +321,16 @@ func examine(server string, t mcp.Tool, have map[string]catalog.Template, others
 	x.Fingerprint = print.Digest
 	if was, ok := have[operation]; ok {
 		x.Effect, x.Status = was.Effect, was.Status
-		if was.Fingerprint == print.Digest {
+		if was.Fingerprint == print.Digest && was.Instructions == instructions && (endpoint == "" || slices.Contains(was.Endpoints, endpoint)) {
 			x.State = toolSame
 			return x
 		}
 		x.State, x.was, x.look = toolChanged, &was, true
-		x.Warnings = append(x.Warnings, "it has changed since it was imported")
+		what := "it has changed since it was imported"
+		if was.Fingerprint == print.Digest {
+			what = "what its server tells models, or where that is, has changed since it was imported"
+		}
+		x.Warnings = append(x.Warnings, what)
 	}
 	// What the compiler does not take is not asked about.
 	probe := catalog.Entry{Operation: operation, Definition: t.Raw, Status: plan.Block, Facts: json.RawMessage(`{"provider_type":"mcp","mode":"deter","effect_class":"irreversible"}`)}
@@ -374,12 +388,19 @@ func (x *importedTool) entry(server string) (catalog.Entry, error) {
 		ProviderType: plan.MCP, Provider: server, Operation: x.Name, Mode: plan.Deter, Effect: x.Effect, OpenWorld: x.proposal.OpenWorld,
 		TimeoutMS: 30_000, Definition: x.definition, Retry: plan.Retry{MaxAttempts: 1, InitialMS: catalog.DefaultInitialMS, MultiplierMilli: catalog.DefaultMultiplierMilli, MaxMS: catalog.DefaultMaxMS},
 	}
+	t.Instructions = x.instructions
+	if x.endpoint != "" {
+		t.Endpoints = []string{x.endpoint}
+	}
 	if t.Trust = x.Status; t.Trust == plan.Block {
 		t.Trust = plan.ManualReview
 	}
 	if x.was != nil { // what the operator said holds for the new tool, too
 		kept := *x.was
-		kept.Definition, kept.Effect = x.definition, x.Effect
+		kept.Definition, kept.Effect, kept.Instructions = x.definition, x.Effect, x.instructions
+		if x.endpoint != "" && !slices.Contains(kept.Endpoints, x.endpoint) {
+			kept.Endpoints = slices.Sorted(slices.Values(append(slices.Clone(kept.Endpoints), x.endpoint)))
+		}
 		t = kept
 	} else if x.Effect == plan.Pure {
 		t.Retry.MaxAttempts = 3

@@ -1,0 +1,244 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/trust"
+)
+
+// chain is a source of statements, which may be away.
+type chain struct {
+	list []json.RawMessage
+	away error
+}
+
+func (c *chain) Authority(context.Context) ([]json.RawMessage, error) { return c.list, c.away }
+
+// bank is a deployment of development with a manifest of an MCP server.
+type bank struct {
+	chain
+	root             *trust.Bootstrap
+	admin, publisher *trust.Key
+	file             string
+	at               time.Time
+}
+
+// printOf is the fingerprint of a tool, made up.
+func printOf(name string) string { return plan.DigestOf([]byte(name)) }
+
+// pay is the operation of the tests.
+func pay() *plan.Node {
+	return &plan.Node{Kind: plan.KindCall, ProviderType: plan.MCP, Provider: "bank", Operation: "pay", Fingerprint: printOf("pay"), Effect: plan.Committing}
+}
+
+func newBank(t *testing.T) *bank {
+	t.Helper()
+	key := func() *trust.Key {
+		k, _, err := trust.NewKey()
+		require.NoError(t, err)
+		return k
+	}
+	b := &bank{admin: key(), publisher: key(), file: filepath.Join(t.TempDir(), "bank.manifest"), at: time.Now()}
+	_, log, err := ledger.NewKey("test.example.com/log")
+	require.NoError(t, err)
+	b.root, err = trust.DevBootstrap("test", "ada", b.admin, trust.LogKey{Origin: "test.example.com/log", Key: log}, time.Now())
+	require.NoError(t, err)
+	b.state(t, &trust.AddPublisher{ID: "max", Person: "max", Key: b.publisher.Public(), Uses: []string{trust.UseManifests}, Providers: []string{"bank"}})
+	b.accept(t, b.put(t, b.publisher, nil))
+	return b
+}
+
+func (b *bank) state(t *testing.T, acts ...trust.Act) {
+	t.Helper()
+	s, err := trust.Read(t.Context(), &b.chain, b.root)
+	require.NoError(t, err)
+	e, err := s.Draft(time.Now(), acts...).Envelope(b.admin)
+	require.NoError(t, err)
+	raw, err := e.Encode()
+	require.NoError(t, err)
+	_, err = s.Next(raw)
+	require.NoError(t, err)
+	b.list = append(b.list, raw)
+}
+
+// put writes a manifest into the file.
+func (b *bank) put(t *testing.T, k *trust.Key, change func(*trust.Manifest)) []byte {
+	t.Helper()
+	m := trust.Manifest{
+		Provider: "bank", Version: "1.2.0", Issued: ledger.At(time.Now()),
+		Tools: []trust.ManifestTool{{Name: "pay", Fingerprint: printOf("pay"), Effect: plan.Committing}, {Name: "read", Fingerprint: printOf("read"), Effect: plan.Pure}},
+	}
+	if change != nil {
+		change(&m)
+	}
+	raw, err := trust.SignManifest(k, m)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(b.file, raw, 0o600))
+	return raw
+}
+
+func (b *bank) accept(t *testing.T, envelope []byte) {
+	t.Helper()
+	m, digest, err := trust.ReadManifest(envelope)
+	require.NoError(t, err)
+	b.state(t, &trust.AcceptManifest{Provider: m.Provider, Version: m.Version, Digest: digest})
+}
+
+// begin makes what a worker does, whose clock is the bank's.
+func (b *bank) begin(t *testing.T, o Options) (*manifests, error) {
+	t.Helper()
+	if o.Roles == nil {
+		o.Roles = []Role{RoleEffects}
+	}
+	o.Manifests = map[string]string{"bank": b.file}
+	var said *trust.Reader
+	if o.compiles() {
+		said = &trust.Reader{Source: &b.chain, Bootstrap: b.root}
+	}
+	m, err := newManifests(t.Context(), &o, said)
+	if err == nil {
+		m.now = func() time.Time { return b.at }
+	}
+	return m, err
+}
+
+// counter counts calls.
+type counter struct{ calls int }
+
+func (c *counter) Call(context.Context, *plan.Node, json.RawMessage) ([]json.RawMessage, error) {
+	c.calls++
+	return nil, nil
+}
+
+// TestManifestsFailAtTheStart: a worker does not begin with a manifest that does not count, or with
+// a catalog that it does not cover.
+func TestManifestsFailAtTheStart(t *testing.T) {
+	template := func(change func(*catalog.Template)) *catalog.Catalog {
+		n := pay()
+		o := catalog.Template{ProviderType: n.ProviderType, Provider: n.Provider, Operation: n.Operation, Fingerprint: n.Fingerprint, Effect: n.Effect}
+		if change != nil {
+			change(&o)
+		}
+		return &catalog.Catalog{Templates: []catalog.Template{o}}
+	}
+	other := func(*testing.T, *bank) {}
+	for name, c := range map[string]struct {
+		operations *catalog.Catalog
+		change     func(*testing.T, *bank)
+		want       string
+		// alone says what the role tools says, which has no root of trust.
+		alone string
+	}{
+		"good":         {template(nil), other, "", ""},
+		"stricter":     {template(func(o *catalog.Template) { o.Effect = plan.Irreversible }), other, "", ""},
+		"another's":    {template(func(o *catalog.Template) { o.Provider, o.Operation = "files", "write" }), other, "", ""},
+		"a skill":      {template(func(o *catalog.Template) { o.ProviderType, o.Operation = plan.Skill, "x" }), other, "", ""},
+		"weaker":       {template(func(o *catalog.Template) { o.Effect = plan.Staged }), other, "bank/pay: not trusted: the tool \"pay\" is said to be staged", "is said to be staged"},
+		"changed tool": {template(func(o *catalog.Template) { o.Fingerprint = printOf("x") }), other, "is pinned as", "is pinned as"},
+		"not pinned":   {template(func(o *catalog.Template) { o.Fingerprint = "" }), other, "nothing pins the tool", "nothing pins"},
+		"unlisted":     {template(func(o *catalog.Template) { o.Operation = "erase" }), other, `has no tool "erase"`, `has no tool "erase"`},
+		"no file":      {nil, func(t *testing.T, b *bank) { require.NoError(t, os.Remove(b.file)) }, "(mcpServers.bank.manifest): not trusted: ", "no such file"},
+		"no manifest":  {nil, func(t *testing.T, b *bank) { require.NoError(t, os.WriteFile(b.file, []byte("{}"), 0o600)) }, "the envelope", "the envelope"},
+		"large": {nil, func(t *testing.T, b *bank) {
+			require.NoError(t, os.WriteFile(b.file, make([]byte, trust.MaxManifest+1), 0o600))
+		}, "is over", "is over"},
+		"another key": {nil, func(t *testing.T, b *bank) { b.put(t, b.admin, nil) }, "no publisher of manifests has signed it", ""},
+		"revoked":     {nil, func(t *testing.T, b *bank) { b.state(t, &trust.RevokePublisher{ID: "max"}) }, "was revoked at", ""},
+		"of another":  {nil, func(t *testing.T, b *bank) { b.put(t, b.publisher, func(m *trust.Manifest) { m.Provider = "files" }) }, `of the provider "files"`, `of the provider "files"`},
+		"older":       {nil, func(t *testing.T, b *bank) { b.put(t, b.publisher, func(m *trust.Manifest) { m.Version = "1.1.0" }) }, "the admins have accepted last", ""},
+		"newer":       {nil, func(t *testing.T, b *bank) { b.put(t, b.publisher, func(m *trust.Manifest) { m.Version = "2.0.0" }) }, "the admins have accepted last", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBank(t)
+			c.change(t, b)
+			for role, want := range map[Role]string{RoleEffects: c.want, RoleTools: c.alone} {
+				_, err := b.begin(t, Options{Roles: []Role{role}, Catalog: c.operations})
+				if want == "" {
+					require.NoError(t, err, role)
+					continue
+				}
+				require.ErrorIs(t, err, trust.ErrInvalid, role)
+				require.ErrorContains(t, err, want, role)
+			}
+		})
+	}
+}
+
+// TestManifestsSwapped: a running worker calls nothing of a server whose manifest is exchanged, at
+// once, or was taken back, within ten seconds.
+func TestManifestsSwapped(t *testing.T) {
+	b := newBank(t)
+	good, err := os.ReadFile(b.file)
+	require.NoError(t, err)
+	m, err := b.begin(t, Options{})
+	require.NoError(t, err)
+	did := new(counter)
+	call := func(n *plan.Node, kind contract.Kind, says string) {
+		t.Helper()
+		before := did.calls
+		_, err := manifested{did, m}.Call(t.Context(), n, nil)
+		if kind == "" {
+			require.NoError(t, err)
+			require.Equal(t, before+1, did.calls)
+			return
+		}
+		var known *contract.Error
+		require.ErrorAs(t, err, &known)
+		require.Equal(t, kind, known.Kind)
+		require.ErrorContains(t, err, says)
+		require.Equal(t, before, did.calls)
+	}
+	call(pay(), "", "")
+
+	// What the plan pins counts.
+	changed := pay()
+	changed.Fingerprint = printOf("changed")
+	call(changed, contract.Blocked, "is pinned as")
+	weak := pay()
+	weak.Effect = plan.Pure
+	call(weak, contract.Blocked, "is said to be pure")
+	call(&plan.Node{ProviderType: plan.Skill, Provider: "bank"}, "", "")
+	call(&plan.Node{ProviderType: plan.MCP, Provider: "files", Operation: "write", Effect: plan.Committing}, "", "")
+
+	// The file.
+	b.put(t, b.admin, nil)
+	call(pay(), contract.Blocked, "no publisher of manifests has signed it")
+	next := b.put(t, b.publisher, func(m *trust.Manifest) { m.Version = "1.3.0" })
+	call(pay(), contract.Blocked, "the admins have accepted last")
+	require.NoError(t, os.Remove(b.file))
+	call(pay(), contract.Blocked, "no such file")
+	require.NoError(t, os.WriteFile(b.file, good, 0o600))
+	call(pay(), "", "")
+
+	// The statements.
+	b.accept(t, next)
+	call(pay(), "", "")
+	b.at = b.at.Add(manifestEvery)
+	call(pay(), contract.Blocked, "the admins have accepted last")
+	require.NoError(t, os.WriteFile(b.file, next, 0o600))
+	call(pay(), "", "")
+	b.state(t, &trust.RevokePublisher{ID: "max"})
+	call(pay(), "", "")
+	b.at = b.at.Add(manifestEvery)
+	call(pay(), contract.Blocked, "was revoked at")
+
+	// A store that is away says nothing, and one that withdraws statements is not believed.
+	b.away = errors.New("no route")
+	call(pay(), contract.Blocked, "was revoked at")
+	b.at = b.at.Add(manifestEvery)
+	call(pay(), contract.Unsent, "cannot be verified: read authority: no route")
+	b.away, b.list = nil, b.list[:2]
+	call(pay(), contract.Blocked, "were seen before")
+}
