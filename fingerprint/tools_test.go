@@ -3,7 +3,6 @@ package fingerprint_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"testing"
 
@@ -39,10 +38,4 @@ func TestTools(t *testing.T) {
 	require.EqualError(t, err, `two tools are called "a"`)
 	_, err = fingerprint.Tools([]fingerprint.Print{{Tool: "\xff"}})
 	require.Error(t, err)
-}
-
-func TestCanonical(t *testing.T) {
-	raw, err := fingerprint.Canonical(map[string]any{"b": []any{json.Number("1.0"), true}, "a": "\u2028"})
-	require.NoError(t, err)
-	require.Equal(t, "{\"a\":\"\u2028\",\"b\":[1,true]}", string(raw))
 }
