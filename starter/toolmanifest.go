@@ -60,7 +60,7 @@ func toolManifestCommand(p *Program, fs *flag.FlagSet) action {
 
 // declared adds the tools of the running server to a manifest.
 func (p *Program) declared(ctx context.Context, m *trust.Manifest, catalogFile string) error {
-	env, err := p.environment(catalogFile, "")
+	env, err := p.environment(ctx, catalogFile, "")
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func toolVerifyCommand(p *Program, fs *flag.FlagSet) action {
 		if err := p.trustedManifest(ctx, v, raw); err != nil {
 			return err
 		}
-		env, err := p.environment(*catalogFile, "")
+		env, err := p.environment(ctx, *catalogFile, "")
 		if err != nil {
 			return err
 		}
