@@ -14,6 +14,10 @@ type events struct {
 	limit, noise int
 	// cr is set after a line that ended with a carriage return: a line feed belongs to it.
 	cr bool
+	// id is that of the last event that had one, or "" if that cannot be sent in a header, and
+	// retry is how long to wait before the rest of the stream is asked for, in milliseconds, as the
+	// stream says.
+	id, retry string
 }
 
 // event is one event, or what one was so far when the stream ended.
@@ -24,6 +28,8 @@ type event struct {
 	over *skim
 	// size counts the bytes of the event on the wire.
 	size int
+	// id and retry are fields, or nil.
+	id, retry []byte
 }
 
 var errEndless = errors.New("an event does not end")
@@ -42,10 +48,27 @@ func (s *events) next() (event, error) {
 			return e, err
 		}
 		if n == 0 {
+			s.end(&e)
 			return e, nil
 		}
 	}
 }
+
+// end takes what a complete event says of the stream.
+func (s *events) end(e *event) {
+	if e.id != nil {
+		s.id = ""
+		if visible(string(e.id), maxID) {
+			s.id = string(e.id)
+		}
+	}
+	if e.retry != nil {
+		s.retry = string(e.retry)
+	}
+}
+
+// maxID bounds the id of an event, in bytes.
+const maxID = 1024
 
 // fieldLong bounds the names of fields and events that matter, in bytes.
 const fieldLong = 32
@@ -96,11 +119,25 @@ func (s *events) line(e *event) (int, error) {
 			if room := fieldLong - len(e.name); room > 0 {
 				e.name += string(piece[:min(room, len(piece))])
 			}
+		case string(name) == "id" && (colon || end):
+			e.id = field(e.id, piece, begun, maxID+1)
+			begun = true
+		case string(name) == "retry" && (colon || end):
+			e.retry = field(e.retry, piece, begun, fieldLong)
+			begun = true
 		}
 		if end {
 			return n, nil
 		}
 	}
+}
+
+// field adds to the value of a field, of which the last counts, as far as most bytes.
+func field(value, piece []byte, begun bool, most int) []byte {
+	if !begun {
+		value = []byte{}
+	}
+	return append(value, piece[:min(most-len(value), len(piece))]...)
 }
 
 // add adds to the data of an event.

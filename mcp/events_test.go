@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -15,7 +16,7 @@ func TestEvents(t *testing.T) {
 		"data:a\r\n\r\n":                             {{data: []byte("a")}},
 		"data:  a\r\r":                               {{data: []byte(" a")}},
 		"data: a\ndata:b\ndata\n\n":                  {{data: []byte("a\nb\n")}},
-		"event: message\ndata: a: b\nid: 7\n\n":      {{name: "message", data: []byte("a: b")}},
+		"event: message\ndata: a: b\nid: 7\n\n":      {{name: "message", data: []byte("a: b"), id: []byte("7")}},
 		"event: x\nevent: y\ndata: \n\n":             {{name: "y", data: []byte{}}},
 		": ping\n\ndata: a\n\ndata: b\n\n":           {{}, {data: []byte("a")}, {data: []byte("b")}},
 		"database: a\nDATA: b\n data: c\n\n":         {{}},
@@ -39,6 +40,35 @@ func TestEvents(t *testing.T) {
 			}
 			require.Equal(t, want, got, "%s %q", name, in)
 		}
+	}
+}
+
+func TestEventsPlace(t *testing.T) {
+	for in, want := range map[string][2]string{
+		"id: 7\nretry: 20\n\n":                         {"7", "20"},
+		"id: 7\n\ndata: a\n\n":                         {"7", ""},
+		"id: 7\nid:8\nretry:1\nretry\n\n":              {"8", ""},
+		"id: 7\n\nid: 8\n":                             {"7", ""},
+		"id: 7\n\nid\n\n":                              {"", ""},
+		"id: 7\n\nid: a b\n\n":                         {"", ""},
+		"id: 7\n\nid: \x00\n\n":                        {"", ""},
+		"id: " + strings.Repeat("x", maxID) + "\n\n":   {strings.Repeat("x", maxID), ""},
+		"id: " + strings.Repeat("x", maxID+1) + "\n\n": {"", ""},
+		"retry: " + strings.Repeat("1", 99) + "\n\n":   {"", strings.Repeat("1", fieldLong)},
+	} {
+		for _, wrap := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader} {
+			s := newEvents(wrap(strings.NewReader(in)), 100, 10_000)
+			for err := error(nil); err == nil; {
+				_, err = s.next()
+			}
+			require.Equal(t, want, [2]string{s.id, s.retry}, "%q", in)
+		}
+	}
+	for retry, want := range map[string]time.Duration{
+		"": usualPause, "x": usualPause, "-1": usualPause, "+1": usualPause, "0": minPause, "500": 500 * time.Millisecond, "100000000": maxPause,
+		strings.Repeat("9", 32): usualPause,
+	} {
+		require.Equal(t, want, pauseOf(retry), retry)
 	}
 }
 

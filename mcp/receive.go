@@ -1,17 +1,20 @@
 package mcp
 
 import (
+	"context"
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
+	"time"
 
 	"chimera.ai/engine/contract"
 )
 
-// receive takes the answer to a request, which comes alone or in a stream of events.
-func (w *web) receive(r *request, response *http.Response) {
-	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	switch kind {
+// receive takes the answer to a request, which comes alone or in a stream of events. ctx ends when
+// nobody waits for it any more.
+func (w *web) receive(ctx context.Context, r *request, response *http.Response) {
+	switch mediaType(response) {
 	case "application/json":
 		body, err := w.read(response, w.c.opts.MaxLine)
 		if err != nil {
@@ -21,11 +24,81 @@ func (w *web) receive(r *request, response *http.Response) {
 		w.c.take(body, r)
 		w.c.complete(r, reply{err: w.c.errorf(contract.ServerError, "its response is not the answer to the request")})
 	case "text/event-stream":
-		w.stream(r, newEvents(response.Body, w.c.opts.MaxLine, w.c.opts.MaxNoise))
+		from := newEvents(response.Body, w.c.opts.MaxLine, w.c.opts.MaxNoise)
+		w.stream(r, from)
+		w.resume(ctx, r, from)
 		w.c.complete(r, reply{err: w.c.errorf(contract.Transport, "its stream of events ended before it answered")})
 	default:
 		w.c.complete(r, reply{err: w.c.errorf(contract.ServerError, "its response is of another type than JSON or a stream of events")})
 	}
+}
+
+func mediaType(response *http.Response) string {
+	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	return kind
+}
+
+// Bounds of the resumption of streams: how often that of one request is resumed, and how long to
+// wait before that.
+const (
+	maxResumes = 100
+	minPause   = 100 * time.Millisecond
+	usualPause = time.Second
+	maxPause   = 10 * time.Second
+)
+
+// resume asks for the rest of a stream that ended before the answer to its request, as long as the
+// server gives one and events have ids. The request is not sent again.
+func (w *web) resume(ctx context.Context, r *request, from *events) {
+	for range maxResumes {
+		if from.id == "" || ctx.Err() != nil || r.over.Err() != nil {
+			return
+		}
+		select {
+		case <-time.After(pauseOf(from.retry)):
+		case <-r.over.Done():
+			return
+		}
+		response := w.rest(ctx, from.id)
+		if response == nil {
+			return
+		}
+		next := newEvents(response.Body, w.c.opts.MaxLine, w.c.opts.MaxNoise)
+		next.id, next.retry = from.id, from.retry
+		w.stream(r, next)
+		response.Body.Close()
+		from = next
+	}
+}
+
+// rest opens a stream with what follows an event, or returns nil.
+func (w *web) rest(ctx context.Context, id string) *http.Response {
+	request, bad := w.peer.request(ctx, http.MethodGet, w.at(), nil)
+	if bad != nil {
+		return nil
+	}
+	request.Header.Set("Accept", "text/event-stream")
+	request.Header.Set("Last-Event-ID", id)
+	w.mark(request, nil, nil)
+	response, err := w.peer.transport.RoundTrip(request)
+	if err != nil {
+		return nil
+	}
+	coding := response.Header.Get("Content-Encoding")
+	if response.StatusCode != http.StatusOK || mediaType(response) != "text/event-stream" || coding != "" && coding != "identity" {
+		drop(response)
+		return nil
+	}
+	return response
+}
+
+// pauseOf reads the field retry of an event: milliseconds.
+func pauseOf(retry string) time.Duration {
+	ms, err := strconv.ParseUint(retry, 10, 31)
+	if err != nil {
+		return usualPause
+	}
+	return min(max(time.Duration(ms)*time.Millisecond, minPause), maxPause)
 }
 
 // stream takes the messages of a stream of events: of r alone, or of all requests if r is nil.

@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"errors"
-	"mime"
 	"net/http"
 	"net/url"
 
@@ -29,7 +28,7 @@ func listen(name string, p *peer, opts Options) *conn {
 	s := &sse{web: newWeb(c, p), ready: make(chan struct{})}
 	s.implied = true
 	s.at = func() string { return s.endpoint }
-	s.answers = func(_ *request, response *http.Response) { drop(response) }
+	s.answers = func(_ context.Context, _ *request, response *http.Response) { drop(response) }
 	c.begin(s)
 	return c
 }
@@ -68,7 +67,7 @@ func (s *sse) receive() {
 		s.c.fail(refused.err)
 		return
 	}
-	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind != "text/event-stream" {
+	if mediaType(response) != "text/event-stream" {
 		s.c.fail(s.c.errorf(contract.ServerError, "its response is not a stream of events"))
 		return
 	}

@@ -21,15 +21,15 @@ const (
 )
 
 // web is the link to a server over streamable HTTP: each message is a POST, and the answer to
-// that brings the messages of the server. No stream is opened for what a server says of its own
-// accord, and none is resumed.
+// that brings the messages of the server. A stream that ends before it has answered is resumed. None
+// is opened for what a server says of its own accord.
 type web struct {
 	c    *conn
 	peer *peer
 	// at returns where messages are posted.
 	at func() string
 	// answers takes the body of the answer to a request.
-	answers func(*request, *http.Response)
+	answers func(context.Context, *request, *http.Response)
 
 	// ctx ends with the session.
 	ctx    context.Context
@@ -152,5 +152,5 @@ func (w *web) exchange(out *outgoing) {
 		return
 	}
 	defer response.Body.Close()
-	w.answers(r, response)
+	w.answers(ctx, r, response)
 }
