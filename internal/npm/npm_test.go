@@ -16,6 +16,9 @@ func TestInstalled(t *testing.T) {
 	require.FileExists(t, Bin(t, "mcp-server-filesystem"))
 	require.FileExists(t, Bin(t, "mcp-server-everything"))
 
+	require.FileExists(t, Bin(t, "conformance"))
+	require.FileExists(t, Node(t))
+
 	load := exec.Command("node", "-e", `const {Connection, Client} = require("@temporalio/client"); console.log(typeof Connection, typeof Client)`)
 	load.Dir = Dir(t)
 	out, err := load.CombinedOutput()
@@ -24,11 +27,14 @@ func TestInstalled(t *testing.T) {
 }
 
 func TestVersionsAreExact(t *testing.T) {
-	var m struct{ Dependencies map[string]string }
+	var m struct{ Dependencies, OptionalDependencies map[string]string }
 	require.NoError(t, json.Unmarshal(manifest, &m))
 	require.NotEmpty(t, m.Dependencies)
-	for name, version := range m.Dependencies {
-		require.Regexp(t, regexp.MustCompile(`^\d+\.\d+\.\d+$`), version, name)
+	require.NotEmpty(t, m.OptionalDependencies)
+	for _, all := range []map[string]string{m.Dependencies, m.OptionalDependencies} {
+		for name, version := range all {
+			require.Regexp(t, regexp.MustCompile(`^\d+\.\d+\.\d+$`), version, name)
+		}
 	}
 }
 
