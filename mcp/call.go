@@ -107,7 +107,7 @@ func (s *server) through(ctx context.Context, pin Pin, do func(*conn) reply) (re
 // judge turns an answer to tools/call into a result or an error.
 func (c *conn) judge(tool string, answer reply) (Result, *contract.Error) {
 	if answer.fault != nil {
-		return Result{}, c.protocolError(tool, answer)
+		return Result{}, c.protocolError(fmt.Sprintf("tool %q", tool), answer)
 	}
 	var raw struct {
 		Type       string          `json:"resultType"`
@@ -222,16 +222,16 @@ func (c *conn) toolError(tool string, blocks []block, content, structured json.R
 	return err
 }
 
-// protocolError reads a JSON-RPC error.
-func (c *conn) protocolError(tool string, answer reply) *contract.Error {
+// protocolError reads a JSON-RPC error, which is about what.
+func (c *conn) protocolError(what string, answer reply) *contract.Error {
 	var code json.Number
 	var message string
 	var data json.RawMessage
 	if _, err := schemas.Decode(answer.fault); err != nil {
-		return c.errorf(contract.ServerError, "tool %q: an error that cannot be read: %w", tool, err)
+		return c.errorf(contract.ServerError, "%s: an error that cannot be read: %w", what, err)
 	}
 	if err := exact(answer.fault, map[string]any{"code": &code, "message": &message, "data": &data}); err != nil {
-		return c.errorf(contract.ServerError, "tool %q: an error that is not a JSON-RPC error: %w", tool, err)
+		return c.errorf(contract.ServerError, "%s: an error that is not a JSON-RPC error: %w", what, err)
 	}
 	kind := contract.ServerError
 	switch n, _ := code.Int64(); {
@@ -240,7 +240,7 @@ func (c *conn) protocolError(tool string, answer reply) *contract.Error {
 	case n == mcp.METHOD_NOT_FOUND, n == mcp.INVALID_PARAMS:
 		kind = contract.Contract
 	}
-	err := c.errorf(kind, "tool %q: error %s: %s", tool, excerpt.Clip(code.String(), 32), process.Clip(message, maxMessage))
+	err := c.errorf(kind, "%s: error %s: %s", what, excerpt.Clip(code.String(), 32), process.Clip(message, maxMessage))
 	if answer.asked != "" {
 		err.Message += " (it asked for input: " + answer.asked + ")"
 	}

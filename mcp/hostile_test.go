@@ -59,6 +59,7 @@ type message struct {
 		RequestID json.RawMessage `json:"requestId"`
 		Meta      json.RawMessage `json:"_meta"`
 		Protocol  string          `json:"protocolVersion"`
+		URI       string          `json:"uri"`
 	} `json:"params"`
 	Result json.RawMessage `json:"result"`
 	Error  json.RawMessage `json:"error"`
@@ -159,6 +160,17 @@ func (h *hostile) take(m message) {
 		h.calls++
 		note(callsVar)
 		h.call(m)
+	case "resources/list":
+		h.lists++
+		page, _ := strconv.Atoi(m.Params.Cursor)
+		if pages := strings.Split(h.mode, "\n"); pages[0] == "resources" && page+1 < len(pages) {
+			h.result(m.ID, pages[page+1])
+			return
+		}
+		h.fault(m.ID, `{"code":-32601,"message":"no such method"}`)
+	case "resources/read":
+		h.calls++
+		h.read(m)
 	}
 }
 
@@ -231,6 +243,28 @@ func (h *hostile) list(m message) {
 		h.fault(m.ID, `{"code":-32601,"message":"no such method"}`)
 	default:
 		h.result(m.ID, fmt.Sprintf(`{"tools":[%s]}`, tool("echo")))
+	}
+}
+
+// read answers with what the URI says.
+func (h *hostile) read(m message) {
+	how, rest, _ := strings.Cut(m.Params.URI, ":")
+	switch how {
+	case "calls":
+		h.result(m.ID, fmt.Sprintf(`{"contents":[{"uri":%q,"text":"%d after %d"}]}`, m.Params.URI, h.calls, h.lists))
+	case "result":
+		quoted, _ := json.Marshal(m.Params.URI)
+		h.result(m.ID, strings.ReplaceAll(rest, "$uri", string(quoted)))
+	case "fault":
+		h.fault(m.ID, rest)
+	case "long":
+		n, _ := strconv.Atoi(rest)
+		h.result(m.ID, fmt.Sprintf(`{"contents":[{"uri":%q,"text":%q}]}`, m.Params.URI, strings.Repeat("x", n)))
+	case "ask":
+		h.ask("sampling/createMessage", "q", func(bool) {})
+	case "hang":
+	case "die":
+		os.Exit(3)
 	}
 }
 

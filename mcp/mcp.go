@@ -1,4 +1,4 @@
-// Package mcp calls tools of MCP servers (Model Context Protocol) that run as
+// Package mcp calls tools and reads resources of MCP servers (Model Context Protocol) that run as
 // child processes and speak JSON-RPC over standard input and output, or that are
 // reached by streamable HTTP or by HTTP with server-sent events.
 //
@@ -92,9 +92,9 @@ type Options struct {
 	MaxNoise int
 	// MaxCalls bounds the calls in flight on one server: 32. Others wait.
 	MaxCalls int
-	// MaxPages and MaxTools bound a listing of tools: 100 and 10,000.
+	// MaxPages and MaxTools bound a listing, of tools or of resources: 100 and 10,000.
 	MaxPages, MaxTools int
-	// MaxList bounds a listing of tools in bytes: 16 MiB.
+	// MaxList bounds a listing in bytes: 16 MiB.
 	MaxList int
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,6 +65,12 @@ func TestServerFilesystem(t *testing.T) {
 	requireKind(t, contract.ToolError, err)
 	_, err = call(t, p, "no_such_tool", `{}`)
 	requireKind(t, contract.ToolError, err)
+
+	// It has no resources.
+	_, err = p.Resources(t.Context(), "h")
+	requireKind(t, contract.Contract, err)
+	_, err = p.Read(t.Context(), "h", "file://"+file)
+	requireKind(t, contract.Contract, err)
 }
 
 func TestServerEverything(t *testing.T) {
@@ -84,6 +91,27 @@ func TestServerEverything(t *testing.T) {
 	r, err = call(t, p, "echo", `{"message":"still here"}`)
 	require.NoError(t, err)
 	require.Equal(t, "Echo: still here", *r.Text)
+
+	const guide = "demo://resource/static/document/architecture.md"
+	resources, err := p.Resources(t.Context(), "h")
+	require.NoError(t, err)
+	at := slices.IndexFunc(resources, func(r Resource) bool { return r.URI == guide })
+	require.GreaterOrEqual(t, at, 0, "%v", resources)
+	print, err := resources[at].Fingerprint()
+	require.NoError(t, err)
+	content, err := p.ReadPinned(t.Context(), "h", guide, print)
+	require.NoError(t, err)
+	require.Equal(t, "text/markdown", content.MIMEType)
+	require.Contains(t, content.Text, "# ")
+	content, err = p.Read(t.Context(), "h", "demo://resource/dynamic/text/7")
+	require.NoError(t, err)
+	require.Equal(t, "text/plain", content.MIMEType)
+	_, err = p.ReadPinned(t.Context(), "h", "demo://resource/dynamic/text/7", print)
+	requireKind(t, contract.Drift, err)
+	_, err = p.Read(t.Context(), "h", "demo://resource/dynamic/blob/7")
+	requireKind(t, contract.InvalidOutput, err)
+	_, err = p.Read(t.Context(), "h", "demo://resource/none")
+	requireKind(t, contract.ToolError, err)
 
 	// What needs a capability that is not declared is not even offered.
 	require.NotContains(t, all, "trigger-sampling-request")

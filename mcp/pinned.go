@@ -70,6 +70,11 @@ func (c *conn) before(ctx context.Context, tool string, pin Pin) *contract.Error
 	if err == nil {
 		return nil
 	}
+	return c.unasked(err, fmt.Sprintf("%q was not called, since nobody knows whether it is the tool that was approved", tool))
+}
+
+// unasked is the error of a look at what is pinned, as one that says that nothing else was sent.
+func (c *conn) unasked(err *contract.Error, why string) *contract.Error {
 	switch err.Kind {
 	case contract.Drift, contract.Unsent, contract.Throttled, contract.Auth, contract.Cancelled:
 		return err
@@ -78,7 +83,7 @@ func (c *conn) before(ctx context.Context, tool string, pin Pin) *contract.Error
 		unsent.Kind = contract.Unsent
 		return &unsent
 	default:
-		return c.errorf(contract.Blocked, "%q was not called, since nobody knows whether it is the tool that was approved: %w", tool, err)
+		return c.errorf(contract.Blocked, "%s: %w", why, err)
 	}
 }
 

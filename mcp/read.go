@@ -114,7 +114,7 @@ func (c *conn) asked(method string, of *request) {
 		if of != nil && r != of {
 			continue
 		}
-		if r.method != string(mcp.MethodToolsCall) || r.stage.Load() != sent {
+		if r.method != string(mcp.MethodToolsCall) && r.method != string(mcp.MethodResourcesRead) || r.stage.Load() != sent {
 			continue
 		}
 		if call != nil {

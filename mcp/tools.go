@@ -35,15 +35,35 @@ func (p *Pool) Tools(ctx context.Context, server string) ([]Tool, error) {
 
 // list lists the tools of a running server.
 func (c *conn) list(ctx context.Context) ([]Tool, *contract.Error) {
-	fail := func(kind contract.Kind, format string, args ...any) ([]Tool, *contract.Error) {
-		return nil, c.errorf(kind, "list of tools: "+format, args...)
+	var tools []Tool
+	names := map[string]bool{}
+	err := c.pages(ctx, mcp.MethodToolsList, "tools", func(raw json.RawMessage) *contract.Error {
+		t := Tool{Raw: raw}
+		if err := exact(raw, map[string]any{"name": &t.Name}); err != nil || t.Name == "" {
+			return c.errorf(contract.InvalidOutput, "list of tools: tool %d has no name", len(tools))
+		}
+		if names[t.Name] {
+			return c.errorf(contract.InvalidOutput, "list of tools: two tools are called %s", excerpt.Quote(t.Name, 200))
+		}
+		names[t.Name] = true
+		tools = append(tools, t)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return tools, nil
+}
+
+// pages asks for a list of what, on all pages, and hands on each of its elements.
+func (c *conn) pages(ctx context.Context, method mcp.MCPMethod, what string, take func(json.RawMessage) *contract.Error) *contract.Error {
+	fail := func(kind contract.Kind, format string, args ...any) *contract.Error {
+		return c.errorf(kind, "list of "+what+": "+format, args...)
 	}
 	var (
-		tools   []Tool
-		names   = map[string]bool{}
-		cursors = map[string]bool{}
-		size    int
-		params  = map[string]any{}
+		cursors     = map[string]bool{}
+		size, count int
+		params      = map[string]any{}
 	)
 	for page := 1; ; page++ {
 		if page > c.opts.MaxPages {
@@ -52,12 +72,12 @@ func (c *conn) list(ctx context.Context) ([]Tool, *contract.Error) {
 		if c.meta != nil {
 			params["_meta"] = c.meta
 		}
-		answer := c.roundTrip(ctx, string(mcp.MethodToolsList), params)
+		answer := c.roundTrip(ctx, string(method), params)
 		if answer.err != nil {
-			return nil, answer.err
+			return answer.err
 		}
 		if answer.fault != nil {
-			return nil, c.protocolError("tools/list", answer)
+			return c.protocolError("list of "+what, answer)
 		}
 		if size += len(answer.result); size > c.opts.MaxList {
 			return fail(contract.TooLarge, "more than %d bytes", c.opts.MaxList)
@@ -69,27 +89,22 @@ func (c *conn) list(ctx context.Context) ([]Tool, *contract.Error) {
 		}
 		var list []json.RawMessage
 		var next string
-		if err := exact(answer.result, map[string]any{"tools": &list, "nextCursor": &next}); err != nil {
+		if err := exact(answer.result, map[string]any{what: &list, "nextCursor": &next}); err != nil {
 			return fail(contract.InvalidOutput, "page %d: %w", page, err)
 		}
 		if list == nil {
-			return fail(contract.InvalidOutput, "page %d has no tools", page)
+			return fail(contract.InvalidOutput, "page %d has no %s", page, what)
 		}
 		for _, raw := range list {
-			t := Tool{Raw: raw}
-			if err := exact(raw, map[string]any{"name": &t.Name}); err != nil || t.Name == "" {
-				return fail(contract.InvalidOutput, "tool %d has no name", len(tools))
+			if count++; count > c.opts.MaxTools {
+				return fail(contract.TooLarge, "more than %d %s", c.opts.MaxTools, what)
 			}
-			if names[t.Name] {
-				return fail(contract.InvalidOutput, "two tools are called %s", excerpt.Quote(t.Name, 200))
-			}
-			names[t.Name] = true
-			if tools = append(tools, t); len(tools) > c.opts.MaxTools {
-				return fail(contract.TooLarge, "more than %d tools", c.opts.MaxTools)
+			if err := take(raw); err != nil {
+				return err
 			}
 		}
 		if next == "" {
-			return tools, nil
+			return nil
 		}
 		if cursors[next] {
 			return fail(contract.InvalidOutput, "page %d has the cursor of an earlier one", page)
