@@ -61,13 +61,15 @@ type Template struct {
 	Trust plan.Trust
 	// Status is the operation's trust state. The empty status is manual_review.
 	Status plan.Trust
-	// Fingerprint is what plans pin of an MCP tool: "sha256:" and 64 hex digits, or "".
+	// Fingerprint is what plans pin of an MCP tool or a resource: "sha256:" and 64 hex digits, or "".
 	Fingerprint string
 	// Endpoints are where the operation may be called, by [fingerprint.Endpoint], sorted; wherever it
 	// is if there are none. Instructions is the digest of what its server tells models, by
 	// [fingerprint.Instructions], or "" if that does not count.
 	Endpoints    []string
 	Instructions string
+	// Resource says which resources of an MCP server the operation reads or lists; nil for a tool.
+	Resource *plan.Resource
 	// Definition is the MCP tool as its server declares it, or nil. It gives the schemas,
 	// except for an OutputSchema that is Given.
 	Definition json.RawMessage

@@ -53,11 +53,12 @@ func (t *Template) Facts() (json.RawMessage, error) {
 		NoRollback      string            `json:"no_rollback,omitempty"`
 		Verify          *statedVerify     `json:"verify,omitempty"`
 		InProcess       bool              `json:"in_process,omitempty"`
+		Resource        *plan.Resource    `json:"resource,omitempty"`
 		*imported
 	}{
 		ProviderType: t.ProviderType, Mode: t.Mode, Effect: t.Effect, Endpoints: t.Endpoints, Instructions: t.Instructions,
 		TrustedOutput: t.TrustedOutput, Endorses: t.Endorses, EgressAllowed: t.EgressAllowed, OpenWorld: t.OpenWorld,
-		IdempotencyPort: t.IdempotencyPort, InProcess: t.InProcess,
+		IdempotencyPort: t.IdempotencyPort, InProcess: t.InProcess, Resource: t.Resource,
 	}
 	if t.Cost != nil {
 		facts.Cost = &statedCost{t.Cost.Expr, t.Cost.Currency, t.Cost.FromOutput}

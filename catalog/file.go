@@ -30,13 +30,14 @@ var TemplateFields = &fields.Table{What: "a template", Fields: []fields.Field{
 	fields.Required("mode", fields.FormText, "`deter` if equal inputs give equal outputs, else `prob`"),
 	fields.Required("effect_class", fields.FormText, "what a call does outside: `pure`, `staged`, `committing` or `irreversible`"),
 	fields.Optional("definition", fields.FormMap, "an MCP tool as its server declares it, which gives the schemas, the description and the fingerprint; `chimera tools import` writes it"),
-	fields.Optional("input_schema", fields.FormSchema, "the JSON Schema of what the operation takes; required without `definition`"),
+	fields.Optional("resource", fields.FormMap, "which resources of the MCP server the operation reads or lists, if it is not a tool"),
+	fields.Optional("input_schema", fields.FormSchema, "the JSON Schema of what the operation takes; required without `definition` and `resource`"),
 	fields.Optional("output_schema", fields.FormSchema, "the JSON Schema of what the operation returns; an MCP tool without one returns the protocol's object {content: […]}"),
 	fields.Optional("timeout_ms", fields.FormNumber, "the longest time that one call may take, in milliseconds"),
 	fields.Optional("retry_policy", fields.FormMap, "how often, when and after what wait a failed call is repeated"),
 	fields.Optional("trust_requirement", fields.FormText, "the least trust state that nodes ask for"),
 	fields.Required("status", fields.FormText, "the operation's trust state: `allow_auto`, `manual_review` or `block`"),
-	fields.Optional("fingerprint", fields.FormText, "what plans pin of an MCP tool: `sha256:` and 64 hex digits"),
+	fields.Optional("fingerprint", fields.FormText, "what plans pin of an MCP tool or a resource: `sha256:` and 64 hex digits"),
 	fields.Optional("endpoints", fields.FormList, "the digests of the endpoints at which it may be called: programs and addresses"),
 	fields.Optional("instructions", fields.FormText, "the digest of what the MCP server tells models, also if that is nothing"),
 	fields.Optional("trusted_output", fields.FormBool, "whether the operation adds no taint: its output is as clean as its input"),
@@ -121,7 +122,7 @@ type File struct {
 
 // TemplateEntry is a template with its place in the file.
 type TemplateEntry struct {
-	// Template is without its schemas.
+	// Template is without the schemas that the file gives.
 	Template
 	Fields *fields.Record
 	// Input and Output are the schemas, nil if there are none.
@@ -207,6 +208,7 @@ func readTemplate(rep *fields.Reader, v *syntax.Value) *TemplateEntry {
 		t.Retry = ReadRetry(rep, x)
 	}
 	t.readDefinition(rep, r)
+	t.readResource(rep, r.Get("resource"))
 	if t.ProviderType == plan.Skill && !r.Has("output_schema") {
 		rep.Report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: fmt.Sprintf("the skill %s has no `output_schema`", fields.Quote(OperationName(t.Provider, t.Operation))),
@@ -247,6 +249,8 @@ func (t *TemplateEntry) readDefinition(rep *fields.Reader, r *fields.Record) {
 		rep.Report(diag.Diagnostic{Code: diag.PlanSchema, Summary: summary, Detail: detail, Subject: at})
 	}
 	switch {
+	case def == nil && t.Input == nil && r.Has("resource"):
+		return
 	case def == nil && t.Input == nil:
 		refuse(fields.Head(r.At), fmt.Sprintf("template %s has no `input_schema`", fields.Quote(t.Name())), "It says what the operation takes. An MCP tool may have its `definition` instead.")
 		return

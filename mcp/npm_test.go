@@ -67,7 +67,7 @@ func TestServerFilesystem(t *testing.T) {
 	requireKind(t, contract.ToolError, err)
 
 	// It has no resources.
-	_, err = p.Resources(t.Context(), "h")
+	_, err = p.Resources(t.Context(), "h", Pin{})
 	requireKind(t, contract.Contract, err)
 	_, err = p.Read(t.Context(), "h", "file://"+file)
 	requireKind(t, contract.Contract, err)
@@ -93,20 +93,20 @@ func TestServerEverything(t *testing.T) {
 	require.Equal(t, "Echo: still here", *r.Text)
 
 	const guide = "demo://resource/static/document/architecture.md"
-	resources, err := p.Resources(t.Context(), "h")
+	resources, err := p.Resources(t.Context(), "h", Pin{})
 	require.NoError(t, err)
 	at := slices.IndexFunc(resources, func(r Resource) bool { return r.URI == guide })
 	require.GreaterOrEqual(t, at, 0, "%v", resources)
 	print, err := resources[at].Fingerprint()
 	require.NoError(t, err)
-	content, err := p.ReadPinned(t.Context(), "h", guide, print)
+	content, err := p.ReadPinned(t.Context(), "h", guide, Pin{Fingerprint: print})
 	require.NoError(t, err)
 	require.Equal(t, "text/markdown", content.MIMEType)
 	require.Contains(t, content.Text, "# ")
 	content, err = p.Read(t.Context(), "h", "demo://resource/dynamic/text/7")
 	require.NoError(t, err)
 	require.Equal(t, "text/plain", content.MIMEType)
-	_, err = p.ReadPinned(t.Context(), "h", "demo://resource/dynamic/text/7", print)
+	_, err = p.ReadPinned(t.Context(), "h", "demo://resource/dynamic/text/7", Pin{Fingerprint: print})
 	requireKind(t, contract.Drift, err)
 	_, err = p.Read(t.Context(), "h", "demo://resource/dynamic/blob/7")
 	requireKind(t, contract.InvalidOutput, err)

@@ -43,16 +43,19 @@ type Content struct {
 
 // Resources returns the resources of a server on all pages, in the server's order. Templates of
 // resources are not among them. Its error is as that of [Pool.Tools]: invalid_output, too, if two
-// resources have the same URI.
-func (p *Pool) Resources(ctx context.Context, server string) ([]Resource, error) {
+// resources have the same URI, and drift if the server is not the one that is pinned, of which only
+// Endpoints and Instructions count.
+func (p *Pool) Resources(ctx context.Context, server string, pin Pin) ([]Resource, error) {
 	s, bad := p.server(server)
 	if bad != nil {
 		return nil, bad
 	}
 	var all []Resource
-	answer, _ := s.through(ctx, func(c *conn) reply {
-		var err *contract.Error
-		all, err = c.resources(ctx)
+	answer, _ := s.through(ctx, pin, func(c *conn) reply {
+		err := c.isAt(pin)
+		if err == nil {
+			all, err = c.resources(ctx)
+		}
 		return reply{err: err}
 	})
 	if answer.err != nil {
@@ -68,22 +71,25 @@ func (p *Pool) Resources(ctx context.Context, server string) ([]Resource, error)
 //   - invalid_output: the answer is not the text of this resource alone: it is binary (a blob), has
 //     no or several parts, or is of another URI.
 func (p *Pool) Read(ctx context.Context, server, uri string) (Content, error) {
-	return p.ReadPinned(ctx, server, uri, "")
+	return p.ReadPinned(ctx, server, uri, Pin{})
 }
 
 // ReadPinned reads a resource as [Pool.Read] does, if it is the one that is pinned: it lists the
-// resources of the server, compares, and reads, all in one session. The pin is a fingerprint, as of
-// [Resource.Fingerprint]; "" pins nothing. Further kinds of its error are
-//   - drift: the resource is another one, or is not listed, and was not read;
+// resources of the server, compares, and reads, all in one session. The pin's Fingerprint is that of
+// [Resource.Fingerprint]. Further kinds of its error are
+//   - drift: the server or the resource is another one, or is not listed, and was not read;
 //   - blocked: the resources could not be listed, and it was not read.
-func (p *Pool) ReadPinned(ctx context.Context, server, uri, pin string) (Content, error) {
+func (p *Pool) ReadPinned(ctx context.Context, server, uri string, pin Pin) (Content, error) {
 	s, bad := p.server(server)
 	if bad != nil {
 		return Content{}, bad
 	}
-	answer, c := s.through(ctx, func(c *conn) reply {
-		if pin != "" {
-			if err := c.same(ctx, uri, pin); err != nil {
+	answer, c := s.through(ctx, pin, func(c *conn) reply {
+		if err := c.isAt(pin); err != nil {
+			return reply{err: err}
+		}
+		if pin.Fingerprint != "" {
+			if err := c.same(ctx, uri, pin.Fingerprint); err != nil {
 				return reply{err: c.unasked(err, fmt.Sprintf("%q was not read, since nobody knows whether it is the resource that was approved", uri))}
 			}
 		}

@@ -17,14 +17,14 @@ func read(t *testing.T, p *Pool, uri, pin string) (Content, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
-	return p.ReadPinned(ctx, "h", uri, pin)
+	return p.ReadPinned(ctx, "h", uri, Pin{Fingerprint: pin})
 }
 
 func TestResources(t *testing.T) {
 	p := hostilePool(t, "resources\n"+
 		`{"resources":[{"uri":"a://b","name":"b","Name":"x","mimeType":"text/plain","description":"of a","size":7}],"nextCursor":"1"}`+"\n"+
 		`{"resources":[{"uri":"a://c","name":"c","_meta":{}}]}`)
-	all, err := p.Resources(t.Context(), "h")
+	all, err := p.Resources(t.Context(), "h", Pin{})
 	require.NoError(t, err)
 	size := int64(7)
 	require.Equal(t, []Resource{{"a://b", "b", "text/plain", "of a", &size}, {URI: "a://c", Name: "c"}}, all)
@@ -51,13 +51,13 @@ func TestResources(t *testing.T) {
 			if c.kind == contract.TooLarge {
 				o.MaxTools = 1
 			}
-		}).Resources(t.Context(), "h")
+		}).Resources(t.Context(), "h", Pin{})
 		e := requireKind(t, c.kind, err)
 		require.Contains(t, e.Message, c.want)
 	}
-	_, err = hostilePool(t, "ok").Resources(t.Context(), "h")
+	_, err = hostilePool(t, "ok").Resources(t.Context(), "h", Pin{})
 	requireKind(t, contract.Contract, err)
-	_, err = p.Resources(t.Context(), "other")
+	_, err = p.Resources(t.Context(), "other", Pin{})
 	requireKind(t, contract.Contract, err)
 }
 

@@ -165,7 +165,7 @@ type Node struct {
 	ID   string `json:"id"`
 	Kind Kind   `json:"kind"`
 
-	// The fields from here to Instructions are empty on $input and $output.
+	// The fields from here to Resource are empty on $input and $output.
 	ProviderType ProviderType `json:"provider_type,omitempty"`
 	Provider     string       `json:"provider,omitempty"`
 	Operation    string       `json:"operation,omitempty"`
@@ -174,12 +174,14 @@ type Node struct {
 	Trust        Trust        `json:"trust,omitempty"`
 	TimeoutMS    int64        `json:"timeout_ms,omitempty"`
 	Retry        Retry        `json:"retry,omitzero"`
-	// Fingerprint is what the plan pins of an MCP tool, or "".
+	// Fingerprint is what the plan pins of an MCP tool or of a resource, or "".
 	Fingerprint string `json:"fingerprint,omitempty"`
 	// Endpoints are the digests of where the operation may be called, sorted, or nil; Instructions
 	// is that of what its MCP server tells models, or "".
 	Endpoints    []string `json:"endpoints,omitempty"`
 	Instructions string   `json:"instructions,omitempty"`
+	// Resource is given if the operation reads or lists resources of an MCP server.
+	Resource *Resource `json:"resource,omitempty"`
 	// InProcess reports that the operation is a Go function of the engine's
 	// workers.
 	InProcess bool `json:"in_process,omitempty"`

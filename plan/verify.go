@@ -111,7 +111,7 @@ func (p *Plan) verifyNode(i int) error {
 // bare reports whether the fields of a call are empty.
 func bare(n *Node) bool {
 	return n.ProviderType == "" && n.Provider == "" && n.Operation == "" && n.Mode == "" && n.Effect == "" && n.Trust == "" &&
-		n.TimeoutMS == 0 && n.Retry.zero() && n.Fingerprint == "" && n.Endpoints == nil && n.Instructions == "" && !n.InProcess && !n.Local && n.With == nil &&
+		n.TimeoutMS == 0 && n.Retry.zero() && n.Fingerprint == "" && n.Endpoints == nil && n.Instructions == "" && n.Resource == nil && !n.InProcess && !n.Local && n.With == nil &&
 		n.Plan == "" && n.IdempotencyPort == "" && n.Commit == nil && n.Taint == nil && n.Estimate == nil && n.Cost == nil && n.ForEach == nil &&
 		n.Undoes == 0 && !n.Called && n.Description == "" && n.Resources == nil && n.Priority == ""
 }
@@ -152,6 +152,11 @@ func (n *Node) verifyCall() error {
 	}
 	if err := n.Retry.verify(); err != nil {
 		return err
+	}
+	if n.Resource != nil {
+		if err := n.Resource.verify(n); err != nil {
+			return err
+		}
 	}
 	return n.verifyEffect()
 }

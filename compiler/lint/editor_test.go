@@ -259,7 +259,11 @@ func catalogSchema() obj {
 		"fingerprint":       pattern(fields.Fingerprints),
 		"endpoints":         append(uniqueTexts(pattern(fields.Fingerprints)), "minItems", 1, "maxItems", catalog.MaxEndpoints),
 		"instructions":      pattern(fields.Fingerprints),
-		"egress":            append(enum(catalog.Egresses), "default", "denied"),
+		"resource": tableSchema(catalog.ResourceFields, map[string]obj{
+			"uris": append(uniqueTexts(obj{"type", "string", "maxLength", plan.MaxURIPattern}), "minItems", 1, "maxItems", plan.MaxURIPatterns),
+			"as":   append(enum(catalog.ResourceForms), "default", string(plan.AsText)),
+		}),
+		"egress": append(enum(catalog.Egresses), "default", "denied"),
 		"commit_policy": tableSchema(catalog.CommitFields, map[string]obj{
 			"verify": tableSchema(catalog.VerifyFields, map[string]obj{"executed": {"type", "string", "minLength", 1}}), "rollback": rollbackSchema(),
 		}),

@@ -46,9 +46,9 @@ func ProveCatalog(rep *fields.Reader, f *catalog.File) *catalog.Catalog {
 func (check *checker) proveTemplate(t *catalog.TemplateEntry) {
 	var input, output *pool.Schema
 	r := t.Fields
-	t.InputSchema, input = check.fileSchema(t.Input)
-	t.OutputSchema, output = check.fileSchema(t.Output)
-	if t.ProviderType == plan.MCP && t.Output == nil {
+	t.InputSchema, input = check.stated(t.Input, t.InputSchema)
+	t.OutputSchema, output = check.stated(t.Output, t.OutputSchema)
+	if t.ProviderType == plan.MCP && output == nil && t.Output == nil {
 		if c, fault := check.Catalog.Schema(json.RawMessage(catalog.ContentSchema)); fault == nil {
 			output = c.Schema
 		}
@@ -90,6 +90,19 @@ func (check *checker) proveEntry(a *catalog.AdapterEntry) {
 			check.proveAdapter(x, t, input, output, a.ID)
 		}
 	}
+}
+
+// stated reads a schema of a catalog file, or, if that has none, the one that follows from the rest
+// of a template.
+func (check *checker) stated(v *syntax.Value, follows json.RawMessage) (json.RawMessage, *pool.Schema) {
+	if v != nil || len(follows) == 0 {
+		return check.fileSchema(v)
+	}
+	s, fault := check.Catalog.Schema(follows)
+	if fault != nil {
+		return nil, nil
+	}
+	return s.Raw, s.Schema
 }
 
 // fileSchema reads a schema of a catalog file.
