@@ -74,6 +74,9 @@ func (c children) call(ctx context.Context, n *plan.Node, input json.RawMessage)
 	if by := c.callers[n.Provider]; len(by) > 0 && !slices.Contains(by, c.role) {
 		return nil, contract.Errorf(contract.Contract, "the role %s does not call %s: the configuration gives it to %s", c.role, n.Activity(), by[0])
 	}
+	if n.Resource != nil {
+		return one(c.resource(ctx, n, input))
+	}
 	if n.ProviderType == plan.MCP {
 		return c.tool(ctx, n, input)
 	}
