@@ -166,7 +166,7 @@ var Rules = []Rule{
 		Never: []string{"workflows", "internal/syntax", "host", "config", "mcp", "mcp-go", "pgx", "SQLite", "YAML"}},
 	{Path: "skills", Zone: Effects, Owns: "Go skills by registration, the engine's own skills, executables",
 		Never: []string{"workflows", "activities", "guardian", "ledger", "compiler", "host", "Temporal", "mcp-go"}},
-	{Path: "mcp", Zone: Effects, Owns: "calls of MCP tools over stdio and HTTP",
+	{Path: "mcp", Zone: Effects, Owns: "calls of MCP tools, and resources, over stdio and HTTP",
 		Never: []string{"workflows", "activities", "guardian", "ledger", "compiler", "host", "Temporal"}},
 	{Path: "conform", Zone: Effects, Owns: "the conformance suite for MCP servers",
 		Never: []string{"workflows", "activities", "guardian", "ledger", "compiler", "skills", "host", "config", "Temporal"}},
