@@ -107,6 +107,11 @@ func one(output json.RawMessage, err error) ([]json.RawMessage, error) {
 	return []json.RawMessage{output}, nil
 }
 
+// pinOf is what a node pins of the MCP server that it calls.
+func pinOf(n *plan.Node) mcp.Pin {
+	return mcp.Pin{Fingerprint: n.Fingerprint, Endpoints: n.Endpoints, Instructions: n.Instructions, Again: n.Effect != plan.Pure}
+}
+
 // tool calls an MCP tool. The output is its structured content if the node's schema takes that, as
 // it does of a tool that declares it, else the protocol's object {content: […]}, else without
 // structured content the JSON of a single text block: which of them is a matter of the contract,
@@ -115,8 +120,7 @@ func one(output json.RawMessage, err error) ([]json.RawMessage, error) {
 func (c children) tool(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
 	call := func() (mcp.Result, error) { return c.pool.Call(ctx, n.Provider, n.Operation, input) }
 	if n.Fingerprint != "" || n.Endpoints != nil || n.Instructions != "" {
-		pin := mcp.Pin{Fingerprint: n.Fingerprint, Endpoints: n.Endpoints, Instructions: n.Instructions, Again: n.Effect != plan.Pure}
-		call = func() (mcp.Result, error) { return c.pool.CallPinned(ctx, n.Provider, n.Operation, input, pin) }
+		call = func() (mcp.Result, error) { return c.pool.CallPinned(ctx, n.Provider, n.Operation, input, pinOf(n)) }
 	}
 	result, err := call()
 	if err != nil {

@@ -28,7 +28,7 @@ func (c children) resource(ctx context.Context, n *plan.Node, input json.RawMess
 	if err := n.Resource.Allows(uri); err != nil {
 		return nil, contract.Errorf(contract.Contract, "%s: %w", n.Activity(), err)
 	}
-	content, err := c.pool.ReadPinned(ctx, n.Provider, uri, n.Fingerprint)
+	content, err := c.pool.ReadPinned(ctx, n.Provider, uri, pinOf(n))
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (c children) resource(ctx context.Context, n *plan.Node, input json.RawMess
 
 // resources lists the resources that the plan allows.
 func (c children) resources(ctx context.Context, n *plan.Node) (json.RawMessage, error) {
-	all, err := c.pool.Resources(ctx, n.Provider)
+	all, err := c.pool.Resources(ctx, n.Provider, pinOf(n))
 	if err != nil {
 		return nil, err
 	}
