@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
@@ -149,6 +150,9 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	p.say("Temporal   %s (namespace %s)", server.Address, server.Namespace)
 	p.say("web pages  %s", server.UI)
 	p.say("state      %s", settings.Dev.Dir)
+	if worker != nil && worker.stated > 0 {
+		p.say("tools      %d of %s, stated", worker.stated, printable(fromHere(settings.ToolsFile)))
+	}
 	if codec != nil {
 		blobs, done, err := store.OpenBlobs(ctx, options)
 		if err != nil {
@@ -274,6 +278,8 @@ func (p *Program) server(ctx context.Context, settings config.Config, o devOptio
 type running struct {
 	host  *host.Host
 	store store.Options
+	// stated is the number of imported tools about which a statement was made.
+	stated int
 }
 
 // worker starts a worker as configured, and waits until it polls.
@@ -314,12 +320,16 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 		return nil, unanswered("starting the worker: %s", err)
 	}
 	p.later(h.Close)
+	w := &running{host: h, store: options.Store}
 	if root.dev != nil {
 		if err := root.dev.StateGuardian(ctx, h.Store().Ledger); err != nil {
 			return nil, unanswered("stating the guardian of dev mode: %s", err)
 		}
 		if err := root.dev.StateBudgets(ctx, h.Store().Ledger, budgets); err != nil {
 			return nil, unanswered("stating the budgets of dev mode: %s", err)
+		}
+		if w.stated, err = root.dev.StateTools(ctx, h.Store().Ledger, importedFrom(settings.ToolsFile, options.Catalog)); err != nil {
+			return nil, unanswered("stating the tools of %s: %s", fromHere(settings.ToolsFile), err)
 		}
 	}
 	if err := h.Start(); err != nil {
@@ -328,7 +338,20 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 	if err := polling(ctx, h.Client()); err != nil {
 		return nil, err
 	}
-	return &running{host: h, store: options.Store}, nil
+	return w, nil
+}
+
+// importedFrom returns the tools of a catalog that a file, "" for none, has with their definitions.
+func importedFrom(file string, operations *catalog.Catalog) (tools []catalog.Template) {
+	if file == "" {
+		return nil
+	}
+	for _, t := range operations.Templates {
+		if t.Definition != nil && t.Range.File == file {
+			tools = append(tools, t)
+		}
+	}
+	return tools
 }
 
 // polling waits until all queues are polled.

@@ -3,14 +3,19 @@ package devroot
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
 	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
 )
@@ -139,4 +144,72 @@ func TestStateGivesUp(t *testing.T) {
 	state, err := r.State(t.Context(), s.Ledger, add)
 	require.NoError(t, err)
 	require.Empty(t, state.Agents)
+}
+
+// imported are n tools as they were imported.
+func imported(t *testing.T, n int, description string) (tools []catalog.Template) {
+	t.Helper()
+	for i := range n {
+		tool := catalog.Template{
+			ProviderType: plan.MCP, Provider: "files", Operation: fmt.Sprintf("tool%d", i), Mode: plan.Deter, Effect: plan.Pure,
+			Status: plan.AllowAuto, TimeoutMS: 1000, InputSchema: json.RawMessage(`{"type":"object"}`),
+			Cost: &catalog.Cost{Expr: "0" + strings.Repeat(" + 0", 500), Currency: "USD"},
+		}
+		tool.Definition = fmt.Appendf(nil, `{"name":%q,"description":%q,"inputSchema":{"type":"object"}}`, tool.Operation, description)
+		print, err := fingerprint.Tool(tool.Definition)
+		require.NoError(t, err)
+		tool.Fingerprint = print.Digest
+		tools = append(tools, tool)
+	}
+	return tools
+}
+
+// TestStateTools: tools are registered, and stated in as many statements as they need; again,
+// only what has changed is.
+func TestStateTools(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir, "ledger.db")
+	r, err := openRoot(t, dir, s, true)
+	require.NoError(t, err)
+	state := func(tools []catalog.Template, want int) trust.State {
+		t.Helper()
+		n, err := r.StateTools(t.Context(), s.Ledger, tools)
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+		now, err := trust.Read(t.Context(), s.Ledger, r.Bootstrap)
+		require.NoError(t, err)
+		for i := range tools {
+			id := tools[i].ToolID()
+			require.Equal(t, string(tools[i].Status), now.Tools[id].Status)
+			row, err := trust.Trusted(t.Context(), s.Ledger, now, id)
+			require.NoError(t, err)
+			require.JSONEq(t, string(tools[i].Definition), string(row.Schema))
+		}
+		return now
+	}
+	require.Zero(t, state(nil, 0).N)
+	tools := imported(t, 100, "a")
+	first := state(tools, 100)
+	require.Equal(t, 4, first.N, "an envelope has no room for all")
+	require.Equal(t, first.N, state(tools, 0).N)
+
+	tools[0].TimeoutMS, tools[1].Status = 2000, plan.Block
+	require.Equal(t, first.N+1, state(tools, 2).N)
+	state(tools, 0)
+	tools = append(tools[:2], imported(t, 1, "b")...)
+	require.Len(t, state(tools, 1).Tools, 101, "a changed tool is another")
+
+	// One that cannot be stated is an error; whoever is not the only admin states nothing.
+	tools[0].Operation = strings.Repeat("x", 300)
+	_, err = r.StateTools(t.Context(), s.Ledger, tools)
+	require.ErrorIs(t, err, trust.ErrInvalid)
+	next, _, err := trust.NewKey()
+	require.NoError(t, err)
+	_, err = r.State(t.Context(), s.Ledger, func(trust.State) []trust.Act {
+		return []trust.Act{&trust.SetAdmins{Admins: []trust.Admin{{ID: "next", Person: "next", Key: next.Public()}}, Quorum: 1}}
+	})
+	require.NoError(t, err)
+	n, err := r.StateTools(t.Context(), s.Ledger, imported(t, 1, "c"))
+	require.NoError(t, err)
+	require.Zero(t, n)
 }
