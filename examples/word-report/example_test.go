@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/graph"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
@@ -41,21 +43,23 @@ func source(t *testing.T, name string) compiler.Source {
 
 func catalogs(t *testing.T) (own, merged *catalog.Catalog) {
 	t.Helper()
-	own, ds := compiler.ParseCatalog(source(t, "catalog.yaml"))
+	own, _, ds, err := host.LoadCatalog("catalog.yaml", "tools.yaml")
+	require.NoError(t, err)
 	require.Empty(t, ds)
-	_, merged, err := host.Catalog(own, nil)
+	_, merged, err = host.Catalog(own, nil)
 	require.NoError(t, err)
 	return own, merged
 }
 
-// TestConfiguration: chimera.yaml is read without a finding, names the catalog
-// beside it, and has a program of ../ for each provider of the catalog.
+// TestConfiguration: chimera.yaml is read without a finding, names the catalogs
+// beside it, and has a program of ../ for each provider of the catalogs.
 func TestConfiguration(t *testing.T) {
 	c, ds := config.Load("chimera.yaml")
 	require.Empty(t, ds)
 	here, err := os.Getwd()
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(here, "catalog.yaml"), c.CatalogFile)
+	require.Equal(t, filepath.Join(here, "tools.yaml"), c.ToolsFile)
 	own, _ := catalogs(t)
 	used := map[string]bool{}
 	for _, template := range own.Templates {
@@ -128,8 +132,9 @@ func build(t *testing.T, name string) string {
 	return file
 }
 
-// TestCatalogIsWhatTheServerSays compares each tool's schemas with the catalog.
-func TestCatalogIsWhatTheServerSays(t *testing.T) {
+// TestToolsAreWhatTheServerOffers: tools.yaml has each tool of the server as it is. If the server
+// has changed, its tools are imported again; README.md says how.
+func TestToolsAreWhatTheServerOffers(t *testing.T) {
 	pool := mcp.NewPool(map[string]mcp.Server{
 		"files": {Command: build(t, "mcp-files"), Args: []string{"-write", t.TempDir(), filepath.Join("..", "..")}},
 	}, mcp.Options{})
@@ -140,25 +145,21 @@ func TestCatalogIsWhatTheServerSays(t *testing.T) {
 	said := map[string]catalog.Template{}
 	for _, template := range own.Templates {
 		if template.ProviderType == plan.MCP {
+			require.Equal(t, "tools.yaml", template.Range.File)
 			said[template.Operation] = template
 		}
 	}
 	require.Len(t, tools, len(said))
 	for _, tool := range tools {
-		var raw struct{ InputSchema, OutputSchema any }
-		require.NoError(t, json.Unmarshal(tool.Raw, &raw))
 		template, ok := said[tool.Name]
 		require.True(t, ok, tool.Name)
-		require.Empty(t, cmp.Diff(raw.InputSchema, decoded(t, template.InputSchema)), tool.Name)
-		require.Empty(t, cmp.Diff(raw.OutputSchema, decoded(t, template.OutputSchema)), tool.Name)
+		changes, err := fingerprint.Compare(template.Definition, tool.Raw)
+		require.NoError(t, err)
+		require.Empty(t, changes, tool.Name)
+		print, err := fingerprint.Tool(tool.Raw)
+		require.NoError(t, err)
+		require.Equal(t, print.Digest, template.Fingerprint, tool.Name)
 	}
-}
-
-func decoded(t *testing.T, raw json.RawMessage) any {
-	t.Helper()
-	var v any
-	require.NoError(t, json.Unmarshal(raw, &v))
-	return v
 }
 
 // TestCatalogIsWhatTheExecutableDoes calls each operation and checks what it
@@ -222,14 +223,15 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	temporal, err := devserver.Find(t.Context(), t.Output())
 	require.NoError(t, err)
-	settings := fmt.Sprintf(`{catalog: %q, policy: [%q], dev: {port: 0, ui_port: 0, temporal: %q},
+	settings := fmt.Sprintf(`{catalog: %q, tools: %q, policy: [%q], dev: {port: 0, ui_port: 0, temporal: %q},
 		mcpServers: {files: {command: %q, args: [-write, %q, %q]}}, skills: {words: {command: %q}}}`,
-		filepath.Join(here, "catalog.yaml"), filepath.Join(here, "policy.yaml"), temporal,
+		filepath.Join(here, "catalog.yaml"), filepath.Join(here, "tools.yaml"), filepath.Join(here, "policy.yaml"), temporal,
 		build(t, "mcp-files"), filepath.Join(dir, "reports"), filepath.Join(here, "..", ".."), build(t, "word-count"))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "chimera.yaml"), []byte(settings), 0o600))
+	var said bytes.Buffer
 	command := func(args ...string) []byte {
 		cmd := exec.CommandContext(t.Context(), chimera, append(args, "--format", "json")...)
-		cmd.Dir, cmd.Stderr = dir, t.Output()
+		cmd.Dir, cmd.Stderr = dir, io.MultiWriter(&said, t.Output())
 		out, err := cmd.Output()
 		require.NoError(t, err, "%s", out)
 		return out
@@ -273,6 +275,7 @@ func TestRun(t *testing.T) {
 	require.Equal(t, first.Total+second.Words["extra"], second.Total)
 	require.Equal(t, "short: 1000000 words or fewer", second.Verdict)
 	require.Nil(t, second.Note)
+	require.Equal(t, 1, strings.Count(said.String(), "tools      5 of "), "what has not changed is not stated again")
 	require.Equal(t, second.Verdict, saved(t, dir))
 
 	var spent struct {

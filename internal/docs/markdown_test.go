@@ -254,7 +254,8 @@ version: "1.0.0"
 input_schema: {type: object, properties: {path: {type: string, minLength: 1, maxLength: 255}}, required: [path]}
 output_schema: {type: object, properties: {verdict: {enum: [long, short]}}, required: [verdict]}
 `
-	own, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(read(t, "examples/word-report/catalog.yaml"))})
+	own, _, ds, err := host.LoadCatalog(filepath.Join(root, "examples/word-report/catalog.yaml"), filepath.Join(root, "examples/word-report/tools.yaml"))
+	require.NoError(t, err)
 	require.Empty(t, ds)
 	_, cat, err := host.Catalog(own, nil)
 	require.NoError(t, err)
