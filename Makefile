@@ -28,7 +28,7 @@ SHORT := -short
 BESIDE := $(shell echo $$((1 + $$(getconf _NPROCESSORS_ONLN))))
 # Packages with tests that compute much in one goroutine, where the race detector finds
 # nothing and takes ten times as long: these tests run without it.
-ALONE := ./approval/display ./compiler/... ./containment ./expr ./guardian ./ledger ./ledger/audit ./schemas
+ALONE := ./approval/display ./compiler/... ./containment ./expr ./guardian ./intake ./ledger ./ledger/audit ./schemas
 # And such tests of other packages, with those in which other processes do the work.
 NAMED := TestABarrierCostsFewEvents|TestABarrierHoldsUpNobody|TestFaultsAreFound|TestKillsLoseNoApproval|TestKillsRepeatNoEffect|TestPlansCompile|TestRandomSagas|TestScript|TestTwoBarriers|TestTwoSignTogether
 # Those of them that run after the others: calls have bounds on time, which a busy machine

@@ -94,7 +94,7 @@ func newFilesServer(t *testing.T) *filesServer {
 // manifest signs a manifest of the server, with a report of the suite or without.
 func (f *filesServer) manifest(t *testing.T, k *trust.Key, version string, report bool) (envelope []byte, accept *trust.AcceptManifest) {
 	t.Helper()
-	m := trust.Manifest{Provider: "files", Version: version, Issued: ledger.At(time.Now()), Tools: f.tools, ServerFingerprint: f.whole}
+	m := trust.Manifest{Provider: "files", Version: version, Issued: ledger.At(time.Now()), Tools: f.tools, ToolsFingerprint: f.whole}
 	if report {
 		m.Suite, m.ConformanceHash = "suite/1", plan.DigestOf([]byte("report"))
 	}

@@ -171,7 +171,7 @@ func hold(templates []catalog.Template, tools map[string][]mcp.Tool) (out []offe
 	for _, server := range slices.Sorted(maps.Keys(tools)) {
 		known := map[string]*catalog.Template{}
 		for i := range templates {
-			if t := &templates[i]; t.ProviderType == plan.MCP && t.Provider == server {
+			if t := &templates[i]; t.ProviderType == plan.MCP && t.Provider == server && t.Resource == nil {
 				known[t.Operation] = t
 			}
 		}

@@ -46,11 +46,12 @@ func toolManifestCommand(p *Program, fs *flag.FlagSet) action {
 		if from != (trust.Provenance{}) {
 			m.Provenance = &from
 		}
-		if err := p.declared(ctx, &m, *catalogFile); err != nil {
+		server, err := p.declared(ctx, &m, *catalogFile)
+		if err != nil {
 			return err
 		}
 		if *report != "" {
-			if err := p.conformed(&m, *report); err != nil {
+			if err := p.conformed(&m, server, *report); err != nil {
 				return err
 			}
 		}
@@ -58,37 +59,41 @@ func toolManifestCommand(p *Program, fs *flag.FlagSet) action {
 	}
 }
 
-// declared adds the tools of the running server to a manifest.
-func (p *Program) declared(ctx context.Context, m *trust.Manifest, catalogFile string) error {
+// declared adds the tools of the running server to a manifest. It returns the server's fingerprint.
+func (p *Program) declared(ctx context.Context, m *trust.Manifest, catalogFile string) (string, error) {
 	env, err := p.environment(ctx, catalogFile, "")
 	if err != nil {
-		return err
+		return "", err
 	}
 	if env.findings.HasErrors() {
-		return &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
+		return "", &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
 	}
-	tools, err := p.listed(ctx, []string{m.Provider})
+	tools, said, err := p.introduced(ctx, m.Provider)
 	if err != nil {
-		return err
+		return "", err
 	}
 	var prints []fingerprint.Print
-	for _, t := range tools[m.Provider] {
+	for _, t := range tools {
 		print, err := fingerprint.Tool(t.Raw)
 		if err != nil {
-			return negative("the tool %s/%s cannot be pinned: %s", printable(m.Provider), printable(t.Name), err)
+			return "", negative("the tool %s/%s cannot be pinned: %s", printable(m.Provider), printable(t.Name), err)
 		}
 		effect, err := effectOf(m.Provider, t, env.catalog)
 		if err != nil {
-			return err
+			return "", err
 		}
 		prints = append(prints, print)
 		m.Tools = append(m.Tools, trust.ManifestTool{Name: t.Name, Fingerprint: print.Digest, Effect: effect})
 	}
 	slices.SortFunc(m.Tools, func(a, b trust.ManifestTool) int { return strings.Compare(a.Name, b.Name) })
-	if m.ServerFingerprint, err = fingerprint.Tools(prints); err != nil {
-		return negative("the server %s cannot be pinned: %s", printable(m.Provider), err)
+	if m.ToolsFingerprint, err = fingerprint.Tools(prints); err != nil {
+		return "", negative("the server %s cannot be pinned: %s", printable(m.Provider), err)
 	}
-	return nil
+	server, err := fingerprint.Server(said.Endpoint, said.Introduction, prints)
+	if err != nil {
+		return "", negative("the server %s cannot be pinned: %s", printable(m.Provider), err)
+	}
+	return server, nil
 }
 
 // effectOf is the effect class of a tool: the catalog's, or what its annotations say.
@@ -111,9 +116,9 @@ func effectOf(server string, tool mcp.Tool, operations *catalog.Catalog) (plan.E
 	return says.Effect, nil
 }
 
-// conformed adds a report of the conformance suite to a manifest. It must be of the same server
-// with the same tools, complete, and without a case that failed.
-func (p *Program) conformed(m *trust.Manifest, file string) error {
+// conformed adds a report of the conformance suite to a manifest. It must be of the server with
+// that fingerprint, complete, and without a case that failed.
+func (p *Program) conformed(m *trust.Manifest, server, file string) error {
 	src, err := p.read(file)
 	if err != nil {
 		return err
@@ -130,8 +135,8 @@ func (p *Program) conformed(m *trust.Manifest, file string) error {
 		return negative("the report %s is of the suite %s, not of %s", src.Name, printable(r.Suite), conform.Suite)
 	case r.Server != m.Provider:
 		return negative("the report %s is of the server %s, not of %s", src.Name, printable(r.Server), printable(m.Provider))
-	case r.ServerFingerprint != m.ServerFingerprint:
-		return negative("the report %s is of other tools: their fingerprint is %s, and that of the server's tools is %s", src.Name, printable(r.ServerFingerprint), m.ServerFingerprint)
+	case r.ServerFingerprint != server:
+		return negative("the report %s is of another server: its fingerprint is %s, and that of the server as it is %s", src.Name, printable(r.ServerFingerprint), server)
 	}
 	verdicts := r.Verdicts()
 	for _, c := range conform.Cases() {

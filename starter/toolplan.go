@@ -90,9 +90,9 @@ func portsOf(schema json.RawMessage) (required, optional []string) {
 }
 
 // templateOf finds an operation of the catalog.
-func (env *environment) templateOf(name string) *catalog.Template {
-	for i := range env.catalog.Templates {
-		if t := &env.catalog.Templates[i]; t.ProviderType == plan.MCP && t.Name() == name {
+func (s *environment) templateOf(name string) *catalog.Template {
+	for i := range s.catalog.Templates {
+		if t := &s.catalog.Templates[i]; t.ProviderType == plan.MCP && t.Name() == name {
 			return t
 		}
 	}

@@ -103,8 +103,11 @@ func (p *Program) register(ctx context.Context, operations *catalog.Catalog, act
 			continue
 		}
 		if t := definitions[tool.ToolID]; t != nil && t.Definition != nil {
-			// Until the admins have stated more, nobody calls it.
-			err := over.Ledger.RegisterTool(ctx, ledger.Tool{ToolID: tool.ToolID, Name: t.Name(), Schema: t.Definition, Fingerprint: t.Fingerprint, Status: string(plan.Block)})
+			status := string(plan.Block) // until the admins have stated more, nobody calls it
+			if was, ok := s.Tools[tool.ToolID]; ok {
+				status = was.Status
+			}
+			err := over.Ledger.RegisterTool(ctx, ledger.Tool{ToolID: tool.ToolID, Name: t.Name(), Schema: t.Definition, Fingerprint: t.Fingerprint, Status: status})
 			if errors.Is(err, ledger.ErrDenied) {
 				return nil, s, denied(err, "to register tools", store.Roles.Applier)
 			}

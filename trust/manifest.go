@@ -32,8 +32,8 @@ type Manifest struct {
 	Issued  ledger.Time `json:"issued"`
 	// Tools are sorted by name.
 	Tools []ManifestTool `json:"tools"`
-	// ServerFingerprint is [fingerprint.Tools] of the tools, or "".
-	ServerFingerprint string `json:"server_fingerprint,omitempty"`
+	// ToolsFingerprint is [fingerprint.Tools] of the tools, or "".
+	ToolsFingerprint string `json:"tools_fingerprint,omitempty"`
 	// Suite and ConformanceHash name the report of a suite in which no case has failed; both
 	// are "" without one.
 	Suite           string `json:"suite,omitempty"`
@@ -75,8 +75,8 @@ func (m *Manifest) check() error {
 		return invalid("the manifest has one of suite and conformance_hash: they go together")
 	}
 	if m.ConformanceHash != "" {
-		if m.ServerFingerprint == "" {
-			return invalid("the manifest has a conformance_hash, and no server_fingerprint that it is of")
+		if m.ToolsFingerprint == "" {
+			return invalid("the manifest has a conformance_hash, and no tools_fingerprint that it is of")
 		}
 		if err := name("a suite", m.Suite); err != nil {
 			return err
@@ -111,15 +111,15 @@ func (m *Manifest) checkTools() error {
 		}
 		prints[i] = fingerprint.Print{Tool: t.Name, Digest: t.Fingerprint}
 	}
-	if m.ServerFingerprint == "" {
+	if m.ToolsFingerprint == "" {
 		return nil
 	}
 	all, err := fingerprint.Tools(prints)
 	if err != nil {
 		return invalid("the tools: %s", err)
 	}
-	if m.ServerFingerprint != all {
-		return invalid("the server_fingerprint is %.80q, and that of the tools is %s", m.ServerFingerprint, all)
+	if m.ToolsFingerprint != all {
+		return invalid("the tools_fingerprint is %.80q, and that of the tools is %s", m.ToolsFingerprint, all)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func mailManifest(t testing.TB) Manifest {
 		Suite: "suite/1", ConformanceHash: plan.DigestOf([]byte("report")), Provenance: &Provenance{Repository: "https://example.com/mail", Revision: "abc"},
 	}
 	var err error
-	m.ServerFingerprint, err = fingerprint.Tools([]fingerprint.Print{{Tool: "read", Digest: m.Tools[0].Fingerprint}, {Tool: "send", Digest: m.Tools[1].Fingerprint}})
+	m.ToolsFingerprint, err = fingerprint.Tools([]fingerprint.Print{{Tool: "read", Digest: m.Tools[0].Fingerprint}, {Tool: "send", Digest: m.Tools[1].Fingerprint}})
 	require.NoError(t, err)
 	return m
 }
@@ -224,9 +224,9 @@ func TestManifestsAreExact(t *testing.T) {
 		"is not the name of a tool":              func(m *Manifest) { m.Tools[0].Name = "a\u200bb" },
 		"the digest of the tool read":            func(m *Manifest) { m.Tools[0].Fingerprint = "" },
 		"is not the effect class":                func(m *Manifest) { m.Tools[0].Effect = "" },
-		"the server_fingerprint is":              func(m *Manifest) { m.ServerFingerprint = m.ConformanceHash },
+		"the tools_fingerprint is":               func(m *Manifest) { m.ToolsFingerprint = m.ConformanceHash },
 		"one of suite and conformance_hash":      func(m *Manifest) { m.Suite = "" },
-		"no server_fingerprint that it is of":    func(m *Manifest) { m.ServerFingerprint = "" },
+		"no tools_fingerprint that it is of":     func(m *Manifest) { m.ToolsFingerprint = "" },
 		"the digest of the conformance report":   func(m *Manifest) { m.ConformanceHash = "x" },
 		"the provenance is empty":                func(m *Manifest) { m.Provenance = new(Provenance) },
 		"is not the name of a provenance":        func(m *Manifest) { m.Provenance.Builder = strings.Repeat("x", 257) },
