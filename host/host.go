@@ -25,10 +25,8 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
-	"google.golang.org/grpc"
 
 	"chimera.ai/engine/activities"
 	"chimera.ai/engine/blob"
@@ -308,17 +306,6 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	return h, nil
 }
 
-// reader has what runs are compiled and judged with: files, and what is registered if said is not
-// nil.
-func (h *Host) reader(said *trust.Reader) *reader {
-	o := &h.options
-	r := &reader{files: o.Reread, rules: rules{o.Catalog, o.Policy, o.Shadow}, skills: o.Skills}
-	if said != nil {
-		r.registry = &imported{said: said, rows: h.store.Ledger}
-	}
-	return r
-}
-
 // prepare makes the engine's role. said is nil without a root of trust, and tools calls tools, or
 // is nil.
 func (h *Host) prepare(ctx context.Context, said *trust.Reader, blobs blob.Store, plans *payload.Plans, values *payload.Values, tools activities.Caller) error {
@@ -423,35 +410,6 @@ func (o Options) withDefaults() Options {
 		o.MCP.Logger = slog.New(o.Secrets.Handler(o.MCP.Logger.Handler()))
 	}
 	return o
-}
-
-// Dial connects a client that speaks the engine's payloads: its converter, and
-// large values by reference to blobs.
-func Dial(ctx context.Context, o client.Options, blobs blob.Store, sealing payload.Sealing, logger *slog.Logger) (client.Client, error) {
-	c, _, err := dial(ctx, o, blobs, sealing, 0, logger)
-	return c, err
-}
-
-func dial(ctx context.Context, o client.Options, blobs blob.Store, sealing payload.Sealing, cache int, logger *slog.Logger) (client.Client, *payload.Plans, error) {
-	plans := payload.NewPlans(blobs, cache)
-	o.DataConverter = payload.NewConverter(plans, sealing)
-	o.FailureConverter = payload.NewFailureConverter(o.DataConverter)
-	o.ExternalStorage = payload.NewStorage(blobs, sealing)
-	o.ContextPropagators = append(slices.Clone(o.ContextPropagators), payload.Asking{})
-	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(payload.References(sealing.Keys), routable))
-	if o.ConnectionOptions.GrpcCompression == nil {
-		// Most messages are smaller than the tables that gzip clears for each, on both
-		// sides, and sealed payloads do not compress.
-		o.ConnectionOptions.GrpcCompression = new(client.GrpcCompressionNone)
-	}
-	if logger != nil {
-		o.Logger = log.NewStructuredLogger(slog.New(library{logger.Handler()}))
-	}
-	c, err := client.DialContext(ctx, o)
-	if err != nil {
-		return nil, nil, fmt.Errorf("connect to Temporal: %w", err)
-	}
-	return c, plans, nil
 }
 
 func (h *Host) worker(queue string, o worker.Options) worker.Worker {

@@ -50,6 +50,17 @@ type rules struct {
 	policy, shadow *policy.Bundle
 }
 
+// reader has what runs are compiled and judged with: files, and what is registered if said is not
+// nil.
+func (h *Host) reader(said *trust.Reader) *reader {
+	o := &h.options
+	r := &reader{files: o.Reread, rules: rules{o.Catalog, o.Policy, o.Shadow}, skills: o.Skills}
+	if said != nil {
+		r.registry = &imported{said: said, rows: h.store.Ledger}
+	}
+	return r
+}
+
 // workbench refuses every plan if a file, or the registry, cannot be read or is invalid, unless
 // what was valid before holds.
 func (r *reader) workbench() activities.Workbench {
