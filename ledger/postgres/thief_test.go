@@ -564,3 +564,37 @@ func TestThiefClaimsForLess(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, tx.Commit(ctx), "no entry of the ledger says that the invocation i is calling")
 }
+
+// Whatever the row of a call says, the guardian waits as long as its entry says, also where that is
+// sealed and the database cannot compare the two.
+func TestThiefShortensCalls(t *testing.T) {
+	for _, subject := range []string{"", "erika"} {
+		s, o, _ := granted(t)
+		ctx := t.Context()
+		r := runAbout("w", subject)
+		require.NoError(t, s.OpenRun(ctx, r))
+		a := ledgertest.Ask("i", "i")
+		a.Repeatable = true
+		guardian := as(t, o, postgres.DefaultRoles.Guardian)
+		_, err := guardian.Authorize(ctx, r, a, ledgertest.Rule(ledger.Approve))
+		require.NoError(t, err)
+		_, err = as(t, o, postgres.DefaultRoles.Effects).Claim(ctx, "i", "i/1", "t", time.Hour)
+		require.NoError(t, err)
+		conn := connect(t, o)
+		_, err = conn.Exec(ctx, "SET session_replication_role = replica") // as if it had been claimed so
+		require.NoError(t, err)
+		_, err = conn.Exec(ctx, "UPDATE invocations SET call_not_after = 0")
+		require.NoError(t, err)
+		got, err := guardian.Authorize(ctx, r, a, ledgertest.Rule(ledger.Approve))
+		require.NoError(t, err)
+		require.Equal(t, ledger.Wait, got.Course)
+		_, _, err = s.CloseRun(ctx, ledger.Run{Workflow: "w", Root: "r", State: ledger.RunFailed}, nil)
+		require.NoError(t, err)
+		_, err = guardian.Settle(ctx, "i", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown}, Orphaned: true})
+		require.ErrorIs(t, err, ledger.ErrConflict)
+		key := ledgertest.Key(t)
+		ledgertest.Drain(t, s, key)
+		ok, problems, _ := audited(s)(t, key)
+		require.True(t, ok, "%v", problems)
+	}
+}

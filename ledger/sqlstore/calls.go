@@ -106,6 +106,11 @@ func (s *Store) Settle(ctx context.Context, id string, e ledger.Effect) (ledger.
 		if sealed != nil && sealed.gone {
 			e.OutputDigest, e.Output = "", nil // nothing about the person is kept
 		}
+		if e.Abandoned {
+			if err := t.taken(ctx, &r); err != nil {
+				return r.Invocation, err
+			}
+		}
 		i, changed, err := r.Settle(e.Settlement, t.now)
 		if err != nil || !changed {
 			return i, err

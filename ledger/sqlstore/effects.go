@@ -88,6 +88,41 @@ func (o *opener) invocation(ctx context.Context, r row) (row, error) {
 	return r, err
 }
 
+// taken sets how long the call of an invocation may take to what the entry of the call says, as
+// long as that can be read: who makes calls may write the row.
+func (t *tx) taken(ctx context.Context, r *row) error {
+	if r.State != ledger.Calling {
+		return nil
+	}
+	var raw []byte
+	err := t.row(ctx, "SELECT bytes FROM entries WHERE chain = $1 AND key = $2", r.chain, ofInvocation(*r, ledger.InvocationCalling, "", r.Attempt).Key).Scan(&raw)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	var e *ledger.Entry
+	if err == nil {
+		e, err = ledger.DecodeEntry(raw)
+	}
+	if err == nil {
+		raw, err = t.opener().body(ctx, e.Body)
+	}
+	if errors.Is(err, ledger.ErrGone) {
+		return nil
+	}
+	var body ledger.Body
+	if err == nil {
+		body, err = ledger.DecodeBody(raw)
+	}
+	var said ledger.AttemptData
+	if err == nil {
+		err = json.Unmarshal(body.Data, &said)
+	}
+	if err == nil && said.CallNotAfter != nil {
+		r.CallNotAfter = said.CallNotAfter
+	}
+	return err
+}
+
 // Authorize implements [ledger.Effects].
 func (s *Store) Authorize(ctx context.Context, run ledger.Run, a ledger.Authorization, judge func(ledger.Standing) (ledger.Ruling, error)) (out ledger.Authorized, err error) {
 	err = s.do(ctx, "authorize "+a.ID, func(t *tx) error {
@@ -96,6 +131,9 @@ func (s *Store) Authorize(ctx context.Context, run ledger.Run, a ledger.Authoriz
 		}
 		have, err := t.invocation(ctx, a.ID)
 		if err != nil {
+			return err
+		}
+		if err := t.taken(ctx, &have); err != nil {
 			return err
 		}
 		if err := t.before(ctx, a.ID, &have); err != nil {
