@@ -5,6 +5,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"chimera.ai/engine/contract"
 )
 
 // roundTrip sends a request and waits for its answer, for the end of ctx, or for the end
@@ -16,7 +18,7 @@ func (c *conn) roundTrip(ctx context.Context, method string, params any) reply {
 	c.mu.Lock()
 	if c.reason != nil {
 		defer c.mu.Unlock()
-		return reply{err: c.unsent("not running: %s", c.reason.Message)}
+		return reply{err: c.notRunning()}
 	}
 	c.next++
 	r.id = c.next
@@ -35,7 +37,7 @@ func (c *conn) roundTrip(ctx context.Context, method string, params any) reply {
 	c.mu.Lock()
 	if c.reason != nil {
 		defer c.mu.Unlock()
-		return reply{err: c.unsent("not running: %s", c.reason.Message)}
+		return reply{err: c.notRunning()}
 	}
 	c.pending[r.id] = r
 	c.mu.Unlock()
@@ -47,6 +49,16 @@ func (c *conn) roundTrip(ctx context.Context, method string, params any) reply {
 	case <-ctx.Done():
 		return c.withdraw(ctx, r)
 	}
+}
+
+// notRunning is the error of a request for which the connection is gone; the caller holds c.mu. What
+// refuses credentials, or everything for now, refuses this request, too.
+func (c *conn) notRunning() *contract.Error {
+	if c.reason.Kind == contract.Auth || c.reason.Kind == contract.Throttled {
+		own := *c.reason
+		return &own
+	}
+	return c.unsent("not running: %s", c.reason.Message)
 }
 
 // withdraw gives up a request whose context has ended.
