@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/devroot"
 	"chimera.ai/engine/policy"
 	"chimera.ai/engine/registry"
 	"chimera.ai/engine/store"
@@ -120,6 +122,9 @@ func (p *Program) registered(ctx context.Context) *catalog.Catalog {
 	at, err := p.place()
 	if err != nil || at.existing() != nil || at.store.Driver == store.Postgres && !at.known {
 		return nil
+	}
+	if dir := at.settings.Dev.Dir; at.settings.Trust.Bootstrap == "" && !exists(filepath.Join(dir, devroot.BootstrapFile)) {
+		return nil // nobody has stated anything, and nothing is made here
 	}
 	all, err := at.registered(ctx, p)
 	if err != nil {
