@@ -54,8 +54,6 @@ func (a *asker) decide(o *intakeOptions, server string, open []*importedTool, hi
 		case x.look && !named:
 			x.set(plan.Irreversible, plan.Block)
 			x.comment += "\nIt needs a look. Until somebody says otherwise, it is blocked."
-		case x.was != nil:
-			x.set(x.was.Effect, x.was.Status)
 		case x.proposal.Guess && !named:
 			x.comment = fmt.Sprintf("By its name and description it may be %s. That is a guess, and was not taken.", x.proposal.Effect)
 			x.set(plan.Irreversible, plan.ManualReview)

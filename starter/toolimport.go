@@ -141,7 +141,7 @@ func (p *Program) importTools(ctx context.Context, ask *asker, o *intakeOptions,
 		return err
 	}
 	var answers []intakeAnswer
-	var failed error
+	failed := false
 	for _, name := range servers {
 		answer, err := p.intake(ctx, ask, o, name, have, others)
 		if err != nil {
@@ -150,7 +150,7 @@ func (p *Program) importTools(ctx context.Context, ask *asker, o *intakeOptions,
 				return err
 			}
 			p.say("%s: nothing is imported: %s", printable(name), f.Error())
-			failed = errors.Join(failed, err)
+			failed = true
 			continue
 		}
 		answer.File = fromHere(file)
@@ -162,7 +162,7 @@ func (p *Program) importTools(ctx context.Context, ask *asker, o *intakeOptions,
 	if err := p.sayImported(answers, file); err != nil {
 		return err
 	}
-	if failed != nil {
+	if failed {
 		return unanswered("some servers could not be asked")
 	}
 	return nil
@@ -285,7 +285,7 @@ func (p *Program) introspect(ctx context.Context, server string) (tools []mcp.To
 		var prints []fingerprint.Print
 		for _, t := range tools {
 			one, err := fingerprint.Tool(t.Raw)
-			if err != nil {
+			if err != nil { // it is left out, and must be the same, too
 				one = fingerprint.Print{Tool: t.Name, Digest: "none: " + string(t.Raw)}
 			}
 			prints = append(prints, one)
@@ -362,10 +362,15 @@ func annotated(definition json.RawMessage) bool {
 	return err == nil && !proposal.Guess
 }
 
-// propose sets what is proposed: by what the server says, if that is believed, or where it says
-// nothing, by name and description, which is a guess.
+// propose sets what is proposed: what the operator has said of the tool before it changed, or else
+// by what the server says, if that is believed, or where it says nothing, by name and description,
+// which is a guess.
 func (x *importedTool) propose(hints bool) (err error) {
 	x.proposal, err = intake.Propose(x.definition, hints || !annotated(x.definition))
+	if x.was != nil {
+		x.proposal.Effect, x.proposal.Status, x.proposal.OpenWorld, x.proposal.Guess = x.was.Effect, x.was.Status, x.was.OpenWorld, false
+		x.proposal.Reason = "That is what the catalog says of it so far."
+	}
 	return err
 }
 
@@ -398,6 +403,9 @@ func (x *importedTool) entry(server string) (catalog.Entry, error) {
 	if x.was != nil { // what the operator said holds for the new tool, too
 		kept := *x.was
 		kept.Definition, kept.Effect, kept.Instructions = x.definition, x.Effect, x.instructions
+		if x.Status != x.was.Status {
+			kept.Trust = t.Trust
+		}
 		if x.endpoint != "" && !slices.Contains(kept.Endpoints, x.endpoint) {
 			kept.Endpoints = slices.Sorted(slices.Values(append(slices.Clone(kept.Endpoints), x.endpoint)))
 		}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/plan"
+)
+
+// TestAsker answers as somebody on a terminal does.
+func TestAsker(t *testing.T) {
+	definition := func(name, description string) json.RawMessage {
+		raw, err := json.Marshal(map[string]any{"name": name, "description": description, "inputSchema": map[string]any{"type": "object"}})
+		require.NoError(t, err)
+		return raw
+	}
+	tools := func() []*importedTool {
+		all := []*importedTool{
+			{Name: "get_a", State: toolNew, definition: definition("get_a", "Gets a.")}, {Name: "get_b", State: toolNew, definition: definition("get_b", "Gets b.")},
+			{Name: "send", State: toolNew, definition: definition("send", "Sends a mail.")},
+			{Name: "odd", State: toolNew, definition: definition("odd", "Gets\u200b c."), look: true, Warnings: []string{"/description: something"}},
+			{Name: "kept", State: toolChanged, definition: definition("kept", "Gets d, now."), look: true,
+				was: &catalog.Template{Operation: "kept", Effect: plan.Committing, Status: plan.ManualReview, Definition: definition("kept", "Gets d.")}},
+		}
+		for _, x := range all {
+			require.NoError(t, x.propose(false))
+		}
+		return all
+	}
+	for _, c := range []struct {
+		name, answers string
+		want          []string // of each tool, its class and status or what became of it
+	}{
+		{"accept", "a\na\na\na\n", []string{"pure allow_auto", "pure allow_auto", "irreversible manual_review", "irreversible manual_review", "committing manual_review"}},
+		{"skip", "skip\ns\ns\ns\n", []string{toolLeftOut, toolLeftOut, toolLeftOut, toolLeftOut, toolLeftOut}},
+		{"each", "e\na\ns\nwhat?\nACCEPT\ns\na\n", []string{"pure allow_auto", toolLeftOut, "irreversible manual_review", toolLeftOut, "committing manual_review"}},
+		{"said", "pure manual_review\ncommitting block\nno status\npure allow_auto\nirreversible block\n", []string{"pure manual_review", "pure manual_review", "committing block", "pure allow_auto", "irreversible block"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var screen bytes.Buffer
+			a := &asker{p: &Program{Stderr: &screen}, in: bufio.NewReader(strings.NewReader(c.answers)), ask: true}
+			all := tools()
+			require.NoError(t, a.decide(&intakeOptions{}, "s", all, false), screen.String())
+			for i, x := range all {
+				got := string(x.Effect) + " " + string(x.Status)
+				if x.State == toolLeftOut {
+					got = toolLeftOut
+				}
+				require.Equal(t, c.want[i], got, "%s\n%s", x.Name, screen.String())
+			}
+			require.Contains(t, screen.String(), "(a guess)")
+			require.Contains(t, screen.String(), "! /description: something")
+			require.Contains(t, screen.String(), `! prose: /description was "Gets d." and is "Gets d, now."`)
+			require.NotContains(t, screen.String(), "\u200b")
+		})
+	}
+	a := &asker{p: &Program{Stderr: new(bytes.Buffer)}, in: bufio.NewReader(strings.NewReader("a\n")), ask: true}
+	require.ErrorContains(t, a.decide(&intakeOptions{}, "s", tools(), false), "the answers end")
+}
