@@ -1,11 +1,9 @@
 package fingerprint
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"chimera.ai/engine/schemas"
 )
@@ -43,13 +41,9 @@ func Instructions(text string) (string, error) {
 // Server returns the digest of a server at an endpoint, by the digest of that: what it says of
 // itself, and all its tools, in whatever order they are. It refuses two tools of one name.
 func Server(endpoint string, i Introduction, prints []Print) (string, error) {
-	sorted := slices.SortedFunc(slices.Values(prints), func(a, b Print) int { return cmp.Compare(a.Tool, b.Tool) })
-	list := make([]any, len(sorted))
-	for i, p := range sorted {
-		if i > 0 && sorted[i-1].Tool == p.Tool {
-			return "", fmt.Errorf("two tools are called %.200q", p.Tool)
-		}
-		list[i] = map[string]any{"name": p.Tool, "fingerprint": p.Digest}
+	list, err := listed(prints)
+	if err != nil {
+		return "", err
 	}
 	capabilities, err := i.capabilities()
 	if err != nil {

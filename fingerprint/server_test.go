@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,28 +17,10 @@ func sum(text string) string {
 }
 
 func TestServer(t *testing.T) {
-	one := fingerprint.Print{Tool: "a", Digest: "sha256:11"}
-	two := fingerprint.Print{Tool: "b", Digest: "sha256:22"}
 	said := fingerprint.Introduction{Protocol: "2025-06-18", Capabilities: json.RawMessage(`{"tools": {"listChanged":true},"a":1.0}`), Instructions: "Be kind."}
-	want := func(tools string) string {
+	both := inAnyOrder(t, func(tools string) string {
 		return sum("mcp-server/1\x00" + `{"capabilities":{"a":1,"tools":{"listChanged":true}},"endpoint":"sha256:00","instructions":"Be kind.","protocol_version":"2025-06-18","tools":` + tools + `}`)
-	}
-	both := want(`[{"fingerprint":"sha256:11","name":"a"},{"fingerprint":"sha256:22","name":"b"}]`)
-	for name, c := range map[string]struct {
-		prints []fingerprint.Print
-		want   string
-	}{
-		"none":     {nil, want(`[]`)},
-		"one":      {[]fingerprint.Print{one}, want(`[{"fingerprint":"sha256:11","name":"a"}]`)},
-		"two":      {[]fingerprint.Print{one, two}, both},
-		"no order": {[]fingerprint.Print{two, one}, both},
-	} {
-		before := slices.Clone(c.prints)
-		got, err := fingerprint.Server("sha256:00", said, c.prints)
-		require.NoError(t, err, name)
-		require.Equal(t, c.want, got, name)
-		require.Equal(t, before, c.prints, name)
-	}
+	}, func(prints []fingerprint.Print) (string, error) { return fingerprint.Server("sha256:00", said, prints) })
 	for name, change := range map[string]func(*fingerprint.Introduction){
 		"protocol":        func(i *fingerprint.Introduction) { i.Protocol = "2025-11-25" },
 		"capabilities":    func(i *fingerprint.Introduction) { i.Capabilities = json.RawMessage(`{"tools":{}}`) },
@@ -56,10 +37,6 @@ func TestServer(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, both, got)
 
-	_, err = fingerprint.Server("", said, []fingerprint.Print{one, two, one})
-	require.EqualError(t, err, `two tools are called "a"`)
-	_, err = fingerprint.Server("", said, []fingerprint.Print{{Tool: "\xff"}})
-	require.Error(t, err)
 	_, err = fingerprint.Server("", fingerprint.Introduction{Instructions: "\xff"}, nil)
 	require.Error(t, err)
 	for _, bad := range []string{"", "[]", `{"a":1,"a":2}`, `{"a":9007199254740993}`} {

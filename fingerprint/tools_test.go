@@ -1,8 +1,6 @@
 package fingerprint_test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"testing"
 
@@ -11,13 +9,16 @@ import (
 	"chimera.ai/engine/fingerprint"
 )
 
-func TestTools(t *testing.T) {
-	one := fingerprint.Print{Tool: "a", Digest: "sha256:11"}
-	two := fingerprint.Print{Tool: "b", Digest: "sha256:22"}
-	want := func(text string) string {
-		sum := sha256.Sum256([]byte("mcp-server-tools/1\x00" + text))
-		return "sha256:" + hex.EncodeToString(sum[:])
-	}
+// Two tools of a server.
+var (
+	one = fingerprint.Print{Tool: "a", Digest: "sha256:11"}
+	two = fingerprint.Print{Tool: "b", Digest: "sha256:22"}
+)
+
+// inAnyOrder checks a digest of tools, which is want of the text of their list. It returns that of
+// both tools.
+func inAnyOrder(t *testing.T, want func(tools string) string, digest func([]fingerprint.Print) (string, error)) string {
+	t.Helper()
 	both := want(`[{"fingerprint":"sha256:11","name":"a"},{"fingerprint":"sha256:22","name":"b"}]`)
 	for name, c := range map[string]struct {
 		prints []fingerprint.Print
@@ -29,13 +30,18 @@ func TestTools(t *testing.T) {
 		"no order": {[]fingerprint.Print{two, one}, both},
 	} {
 		before := slices.Clone(c.prints)
-		got, err := fingerprint.Tools(c.prints)
+		got, err := digest(c.prints)
 		require.NoError(t, err, name)
 		require.Equal(t, c.want, got, name)
 		require.Equal(t, before, c.prints, name)
 	}
-	_, err := fingerprint.Tools([]fingerprint.Print{one, two, one})
+	_, err := digest([]fingerprint.Print{one, two, one})
 	require.EqualError(t, err, `two tools are called "a"`)
-	_, err = fingerprint.Tools([]fingerprint.Print{{Tool: "\xff"}})
+	_, err = digest([]fingerprint.Print{{Tool: "\xff"}})
 	require.Error(t, err)
+	return both
+}
+
+func TestTools(t *testing.T) {
+	inAnyOrder(t, func(tools string) string { return sum("mcp-server-tools/1\x00" + tools) }, fingerprint.Tools)
 }

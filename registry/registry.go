@@ -25,6 +25,28 @@ type Rows interface {
 	Tool(ctx context.Context, id string) (ledger.Tool, error)
 }
 
+// Act is the act that states what a template says of its operation.
+func Act(t *catalog.Template) (*trust.TrustTool, error) {
+	facts, err := t.Facts()
+	return &trust.TrustTool{ToolID: t.ToolID(), Fingerprint: t.Fingerprint, Status: string(t.State()), Facts: facts}, err
+}
+
+// Said reports whether the admins have stated just that of a tool.
+func Said(s trust.State, a *trust.TrustTool) bool {
+	was, ok := s.Tools[a.ToolID]
+	return ok && was.Status == a.Status && (a.Status == string(plan.Block) || s.Stated(a.ToolID, a.Fingerprint, a.Facts, true) == nil)
+}
+
+// Register stores the definition of an imported tool under its fingerprint, with the status that the
+// admins have stated; until they have, nobody calls it.
+func Register(ctx context.Context, l ledger.Directory, s trust.State, t *catalog.Template) error {
+	status := string(plan.Block)
+	if was, ok := s.Tools[t.ToolID()]; ok {
+		status = was.Status
+	}
+	return l.RegisterTool(ctx, ledger.Tool{ToolID: t.ToolID(), Name: t.Name(), Schema: t.Definition, Fingerprint: t.Fingerprint, Status: status})
+}
+
 // Entries returns the tools of some servers, or of all if none is named, as the admins have stated
 // them last, sorted by operation. A row whose definition is not the one that was stated is
 // [trust.ErrInvalid]; a statement without a row is left out, since the catalog that it was made

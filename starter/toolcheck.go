@@ -256,29 +256,12 @@ func (p *Program) introduced(ctx context.Context, server string) (tools []mcp.To
 
 // asked starts servers of the configuration, or all of them if none is named, and asks each.
 func (p *Program) asked(names []string, ask func(pool *mcp.Pool, name string) error) error {
-	c, err := p.settings()
+	servers, err := p.servers(names)
 	if err != nil {
 		return err
 	}
-	known := slices.Sorted(maps.Keys(c.MCPServers))
-	for _, name := range names {
-		if !slices.Contains(known, name) {
-			return misuse("the configuration has no MCP server %s", printable(name)).meant("", name, known, "Servers stand in mcpServers.")
-		}
-	}
-	if len(names) == 0 {
-		names = known
-	}
-	if len(names) == 0 {
-		return misuse("the configuration has no MCP server").withHint("Servers stand in mcpServers of chimera.yaml.")
-	}
-	maps.DeleteFunc(c.MCPServers, func(name string, _ config.Server) bool { return !slices.Contains(names, name) })
-	c.Skills = nil
-	if c, err = c.Resolve(string(host.RoleTools), string(host.RoleEffects)); err != nil {
-		return misuse("%s", err)
-	}
-	pool := mcp.NewPool(host.Servers(c), mcp.Options{Logger: slog.New(slog.DiscardHandler)})
-	for _, name := range names {
+	pool := mcp.NewPool(servers, mcp.Options{Logger: slog.New(slog.DiscardHandler)})
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		err = errors.Join(err, ask(pool, name))
 	}
 	if closed := pool.Close(); err == nil && closed != nil {
@@ -288,6 +271,31 @@ func (p *Program) asked(names []string, ask func(pool *mcp.Pool, name string) er
 		return unanswered("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return err
+}
+
+// servers are those of the configuration that are named, or all of them, with their secrets.
+func (p *Program) servers(names []string) (map[string]mcp.Server, error) {
+	c, err := p.settings()
+	if err != nil {
+		return nil, err
+	}
+	known := slices.Sorted(maps.Keys(c.MCPServers))
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, misuse("the configuration has no MCP server %s", printable(name)).meant("", name, known, "Servers stand in mcpServers.")
+		}
+	}
+	if len(known) == 0 {
+		return nil, misuse("the configuration has no MCP server").withHint("Servers stand in mcpServers of chimera.yaml.")
+	}
+	if len(names) > 0 {
+		maps.DeleteFunc(c.MCPServers, func(name string, _ config.Server) bool { return !slices.Contains(names, name) })
+	}
+	c.Skills = nil
+	if c, err = c.Resolve(string(host.RoleTools), string(host.RoleEffects)); err != nil {
+		return nil, misuse("%s", err)
+	}
+	return host.Servers(c), nil
 }
 
 // sayOffers prints tools, each with what the catalog says of it.

@@ -5,17 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
 
 	flag "github.com/spf13/pflag"
 
-	"chimera.ai/engine/config"
 	"chimera.ai/engine/conform"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
-	"chimera.ai/engine/host"
 	"chimera.ai/engine/mcp"
 )
 
@@ -54,20 +50,10 @@ func toolConformCommand(p *Program, fs *flag.FlagSet) action {
 
 // target finds a server of the configuration, for the suite to start.
 func (p *Program) target(name string) (conform.Target, error) {
-	c, err := p.settings()
+	servers, err := p.servers([]string{name})
 	if err != nil {
 		return conform.Target{}, err
 	}
-	known := slices.Sorted(maps.Keys(c.MCPServers))
-	if !slices.Contains(known, name) {
-		return conform.Target{}, misuse("the configuration has no MCP server %s", printable(name)).meant("", name, known, "Servers stand in mcpServers.")
-	}
-	maps.DeleteFunc(c.MCPServers, func(other string, _ config.Server) bool { return other != name })
-	c.Skills = nil
-	if c, err = c.Resolve(string(host.RoleTools), string(host.RoleEffects)); err != nil {
-		return conform.Target{}, misuse("%s", err)
-	}
-	servers := host.Servers(c)
 	target := conform.Target{Name: name, Open: func() conform.Client {
 		return mcp.NewPool(servers, mcp.Options{Logger: slog.New(slog.DiscardHandler)})
 	}}

@@ -11,6 +11,7 @@ import (
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/registry"
 	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
 )
@@ -103,11 +104,7 @@ func (p *Program) register(ctx context.Context, operations *catalog.Catalog, act
 			continue
 		}
 		if t := definitions[tool.ToolID]; t != nil && t.Definition != nil {
-			status := string(plan.Block) // until the admins have stated more, nobody calls it
-			if was, ok := s.Tools[tool.ToolID]; ok {
-				status = was.Status
-			}
-			err := over.Ledger.RegisterTool(ctx, ledger.Tool{ToolID: tool.ToolID, Name: t.Name(), Schema: t.Definition, Fingerprint: t.Fingerprint, Status: status})
+			err := registry.Register(ctx, over.Ledger, s, t)
 			if errors.Is(err, ledger.ErrDenied) {
 				return nil, s, denied(err, "to register tools", store.Roles.Applier)
 			}
@@ -115,7 +112,7 @@ func (p *Program) register(ctx context.Context, operations *catalog.Catalog, act
 				return nil, s, storeError(err)
 			}
 		}
-		if was, ok := s.Tools[tool.ToolID]; !ok || was.Status != tool.Status || s.Stated(tool.ToolID, tool.Fingerprint, tool.Facts, true) != nil && tool.Status != string(plan.Block) {
+		if !registry.Said(s, tool) {
 			open = append(open, a)
 		}
 	}
@@ -135,11 +132,10 @@ func toolActs(operations *catalog.Catalog, named []string, status string, import
 			continue
 		}
 		found[t.Name()] = true
-		facts, err := t.Facts()
+		act, err := registry.Act(t)
 		if err != nil {
 			return nil, negative("%s", err)
 		}
-		act := &trust.TrustTool{ToolID: t.ToolID(), Fingerprint: t.Fingerprint, Status: string(t.State()), Facts: facts}
 		if status != "" {
 			act.Status = status
 		}

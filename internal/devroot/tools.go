@@ -6,7 +6,7 @@ import (
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/ledger"
-	"chimera.ai/engine/plan"
+	"chimera.ai/engine/registry"
 	"chimera.ai/engine/trust"
 )
 
@@ -29,17 +29,14 @@ func (r *Root) StateTools(ctx context.Context, l ledger.Store, tools []catalog.T
 	count, size := 0, 0
 	for i := range tools {
 		t := &tools[i]
-		facts, err := t.Facts()
+		a, err := registry.Act(t)
 		if err != nil {
 			return 0, err
 		}
-		a := &trust.TrustTool{ToolID: t.ToolID(), Fingerprint: t.Fingerprint, Status: string(t.State()), Facts: facts}
-		if told(s, a) {
+		if registry.Said(s, a) {
 			continue
 		}
-		// It gets its status by the statement.
-		row := ledger.Tool{ToolID: a.ToolID, Name: t.Name(), Schema: t.Definition, Fingerprint: t.Fingerprint, Status: string(plan.Block)}
-		if err := l.RegisterTool(ctx, row); err != nil {
+		if err := registry.Register(ctx, l, s, t); err != nil {
 			return 0, fmt.Errorf("registering %s: %w", t.Name(), err)
 		}
 		length := len(a.ToolID) + len(a.Fingerprint) + len(a.Facts)
@@ -52,7 +49,7 @@ func (r *Root) StateTools(ctx context.Context, l ledger.Store, tools []catalog.T
 	for _, part := range parts {
 		if _, err := r.State(ctx, l, func(s trust.State) (acts []trust.Act) {
 			for _, a := range part {
-				if !told(s, a) {
+				if !registry.Said(s, a) {
 					acts = append(acts, a)
 				}
 			}
@@ -62,11 +59,4 @@ func (r *Root) StateTools(ctx context.Context, l ledger.Store, tools []catalog.T
 		}
 	}
 	return count, nil
-}
-
-// told reports whether the admins have stated just that of a tool.
-func told(s trust.State, a *trust.TrustTool) bool {
-	was, ok := s.Tools[a.ToolID]
-	return ok && was.Status == a.Status &&
-		(a.Status == string(plan.Block) || s.Stated(a.ToolID, a.Fingerprint, a.Facts, true) == nil)
 }
