@@ -25,7 +25,7 @@ const (
 	maxCandidates = 10
 )
 
-// ErrNotFound reports, by [errors.Is], that a registry does not know a package or server.
+// ErrNotFound reports, by [errors.Is], that a registry does not know a package, or that nothing stands at an address.
 var ErrNotFound = errors.New("not found")
 
 // Resolver asks registries, over HTTPS only. An answer has a bounded size, a request a

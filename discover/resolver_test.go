@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -169,64 +168,6 @@ func TestImage(t *testing.T) {
 	for _, bad := range []string{host + "/A", host + "/a/../b", host + "/a?x=1", "user@" + host + "/a"} {
 		_, err = r.Version(context.Background(), discover.Unpinned{Manager: "oci", Package: bad})
 		require.ErrorContains(t, err, "malformed", bad)
-	}
-}
-
-func TestLookup(t *testing.T) {
-	raw, err := os.ReadFile("testdata/registry/brave-search.json")
-	require.NoError(t, err)
-	entry := func(server, status string) string {
-		return `{"server":` + server + `,"_meta":{"io.modelcontextprotocol.registry/official":{"status":"` + status + `","isLatest":true}}}`
-	}
-	list := func(more string, names ...string) string {
-		var entries []string
-		for _, name := range names {
-			entries = append(entries, entry(`{"name":"`+name+`","version":"1.0.0"}`, "active"))
-		}
-		return `{"servers":[` + strings.Join(entries, ",") + `],"metadata":{"count":1,"nextCursor":"` + more + `"}}`
-	}
-	search := func(name string) string {
-		return "/v0/servers?" + url.Values{"search": {name}, "version": {"latest"}, "limit": {"100"}}.Encode()
-	}
-	latest := func(name string) string { return "/v0/servers/" + url.PathEscape(name) + "/versions/latest" }
-	s, r := registry(t, map[string]string{
-		latest("io.modelcontextprotocol/brave-search"): entry(string(raw), "active"),
-		latest("a.b/old"):                         entry(`{"name":"a.b/old","version":"1"}`, "deprecated"),
-		latest("a.b/gone"):                        entry(`{"name":"a.b/gone","version":"1"}`, "deleted"),
-		latest("a.b/other"):                       entry(string(raw), "active"),
-		search("brave-search"):                    list("", "x.y/brave-search-2", "io.modelcontextprotocol/brave-search"),
-		search("twins"):                           list("", "a.b/twins", "c.d/twins"),
-		search("near"):                            list("", "a.b/near-by"),
-		search("many"):                            list("next", "a.b/many"),
-		search("hostile"):                         `{"servers":[{"server":{"name":"a/b/hostile\u202e"}},{"server":3},4]}`,
-		search("none"):                            `{"servers":[],"metadata":{}}`,
-		"/x/v0.1/servers/a.b%2Fc/versions/latest": entry(`{"name":"a.b/c","remotes":[{"type":"sse","url":"https://a.example/sse"}]}`, "active"),
-	})
-	for _, name := range []string{"io.modelcontextprotocol/brave-search", "brave-search"} {
-		found, err := r.Lookup(context.Background(), s.URL+"/", name)
-		require.NoError(t, err)
-		require.Len(t, found.Servers, 1)
-		require.Equal(t, []string{"-y", "@modelcontextprotocol/server-brave-search@1.0.2"}, found.Servers[0].Args)
-		require.Equal(t, "${env:BRAVE_API_KEY}", found.Servers[0].Env["BRAVE_API_KEY"])
-	}
-	found, err := r.Lookup(context.Background(), s.URL+"/x/v0.1", "a.b/c")
-	require.NoError(t, err)
-	require.Equal(t, []discover.Server{{Name: "c", URL: "https://a.example/sse", Type: "sse"}}, found.Servers)
-	found, err = r.Lookup(context.Background(), s.URL, "a.b/old")
-	require.NoError(t, err)
-	require.Contains(t, found.Notes[0].Text, "deprecated")
-
-	for name, want := range map[string]string{
-		"a.b/gone": "it was deleted", "a.b/other": `answers for "io.modelcontextprotocol/brave-search"`, "a.b/none": "not found", "none": "not found",
-		"twins": "there are a.b/twins, c.d/twins: give the whole name", "near": "not found; similar are a.b/near-by", "many": "a.b/many, and more", "hostile": "not found",
-		"a/b/c": "malformed", "a.b/..%2f": "malformed",
-	} {
-		_, err := r.Lookup(context.Background(), s.URL, name)
-		if want == "not found" {
-			require.ErrorIs(t, err, discover.ErrNotFound, name)
-			continue
-		}
-		require.ErrorContains(t, err, want, name)
 	}
 }
 

@@ -28,7 +28,7 @@ func (c children) resource(ctx context.Context, n *plan.Node, input json.RawMess
 	if err := n.Resource.Allows(uri); err != nil {
 		return nil, contract.Errorf(contract.Contract, "%s: %w", n.Activity(), err)
 	}
-	content, err := c.pool.ReadPinned(ctx, n.Provider, uri, pinOf(n))
+	content, err := c.pool.Read(ctx, n.Provider, uri, pinOf(n))
 	if err != nil {
 		return nil, err
 	}

@@ -92,7 +92,7 @@ func oddNames(tools []Tool) map[string]map[string]bool {
 func stricter(a, b Proposal) Proposal {
 	s := Proposal{
 		Effect: worse(a.Effect, b.Effect), Status: a.Status, OpenWorld: a.OpenWorld || b.OpenWorld,
-		Retry: a.Retry && b.Retry, Reason: a.Reason, Guess: a.Guess || b.Guess,
+		Reason: a.Reason, Guess: a.Guess || b.Guess,
 	}
 	states := []plan.Trust{plan.AllowAuto, plan.ManualReview, plan.Block}
 	if slices.Index(states, b.Status) > slices.Index(states, a.Status) {

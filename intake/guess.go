@@ -71,10 +71,10 @@ func (d *definition) guess() Proposal {
 		return Proposal{Effect: effect, Status: plan.ManualReview, OpenWorld: true, Guess: true,
 			Reason: "By its name, description or arguments, it changes something."}
 	case d.reachesOut(name, arguments):
-		return Proposal{Effect: effect, Status: plan.AllowAuto, OpenWorld: true, Retry: true, Guess: true,
+		return Proposal{Effect: effect, Status: plan.AllowAuto, OpenWorld: true, Guess: true,
 			Reason: "By its name it only reads, and by its name, description or arguments from the open world."}
 	default:
-		return Proposal{Effect: effect, Status: plan.AllowAuto, Retry: true, Guess: true, Reason: "By its name it only reads."}
+		return Proposal{Effect: effect, Status: plan.AllowAuto, Guess: true, Reason: "By its name it only reads."}
 	}
 }
 

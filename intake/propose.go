@@ -14,8 +14,6 @@ type Proposal struct {
 	// OpenWorld reports that the tool communicates with parties outside, or that nobody has
 	// ruled it out.
 	OpenWorld bool
-	// Retry reports that calling again with the same arguments does no harm.
-	Retry bool
 	// Reason is one sentence for people.
 	Reason string
 	// Guess reports that the proposal rests on names and descriptions alone: nobody has said
@@ -83,19 +81,19 @@ func (a *annotations) propose() Proposal {
 	case readOnly && or(a.destructive, false):
 		return blocked("The server says both that it only reads and that it destroys.")
 	case readOnly && open:
-		return Proposal{Effect: plan.Pure, Status: plan.AllowAuto, OpenWorld: true, Retry: true,
+		return Proposal{Effect: plan.Pure, Status: plan.AllowAuto, OpenWorld: true,
 			Reason: "The server says that it only reads, and does not rule out that it reads from the open world."}
 	case readOnly:
-		return Proposal{Effect: plan.Pure, Status: plan.AllowAuto, Retry: true,
+		return Proposal{Effect: plan.Pure, Status: plan.AllowAuto,
 			Reason: "The server says that it only reads, and talks to nobody outside."}
 	case destructive:
-		return Proposal{Effect: plan.Irreversible, Status: plan.ManualReview, OpenWorld: open, Retry: idempotent && !open,
+		return Proposal{Effect: plan.Irreversible, Status: plan.ManualReview, OpenWorld: open,
 			Reason: "The server does not rule out that it destroys something."}
 	case open:
 		return Proposal{Effect: plan.Irreversible, Status: plan.ManualReview, OpenWorld: true,
 			Reason: "The server does not rule out that it acts on the open world."}
 	case idempotent:
-		return Proposal{Effect: plan.Committing, Status: plan.AllowAuto, Retry: true,
+		return Proposal{Effect: plan.Committing, Status: plan.AllowAuto,
 			Reason: "The server says that it destroys nothing, talks to nobody outside, and may be called again."}
 	default:
 		return Proposal{Effect: plan.Committing, Status: plan.AllowAuto,

@@ -16,10 +16,10 @@ func TestHints(t *testing.T) {
 	type p = intake.Proposal
 	var (
 		block    = p{Effect: plan.Irreversible, Status: plan.Block, OpenWorld: true}
-		reads    = p{Effect: plan.Pure, Status: plan.AllowAuto, Retry: true}
-		readsOut = p{Effect: plan.Pure, Status: plan.AllowAuto, Retry: true, OpenWorld: true}
+		reads    = p{Effect: plan.Pure, Status: plan.AllowAuto}
+		readsOut = p{Effect: plan.Pure, Status: plan.AllowAuto, OpenWorld: true}
 		writes   = p{Effect: plan.Committing, Status: plan.AllowAuto}
-		rewrites = p{Effect: plan.Committing, Status: plan.AllowAuto, Retry: true}
+		rewrites = p{Effect: plan.Committing, Status: plan.AllowAuto}
 		acts     = p{Effect: plan.Irreversible, Status: plan.ManualReview}
 		actsOut  = p{Effect: plan.Irreversible, Status: plan.ManualReview, OpenWorld: true}
 	)
@@ -44,7 +44,7 @@ func TestHints(t *testing.T) {
 		{`{` + de + `false}`, actsOut},
 		{`{` + op + `false}`, acts},
 		{`{` + de + `true,` + op + `false}`, acts},
-		{`{` + de + `true,` + op + `false,` + id + `true}`, p{Effect: plan.Irreversible, Status: plan.ManualReview, Retry: true}},
+		{`{` + de + `true,` + op + `false,` + id + `true}`, p{Effect: plan.Irreversible, Status: plan.ManualReview}},
 		{`{` + ro + `false}`, actsOut},
 		{`{` + id + `true}`, actsOut},
 	} {
@@ -75,7 +75,6 @@ func TestGuess(t *testing.T) {
 		require.NoError(t, err, text)
 		require.True(t, p.Guess)
 		require.Equal(t, p.Effect == plan.Pure, p.Status == plan.AllowAuto)
-		require.Equal(t, p.Effect == plan.Pure, p.Retry)
 		if p.Effect == plan.Pure && p.OpenWorld {
 			return "open"
 		}

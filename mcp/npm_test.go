@@ -69,7 +69,7 @@ func TestServerFilesystem(t *testing.T) {
 	// It has no resources.
 	_, err = p.Resources(t.Context(), "h", Pin{})
 	requireKind(t, contract.Contract, err)
-	_, err = p.Read(t.Context(), "h", "file://"+file)
+	_, err = p.Read(t.Context(), "h", "file://"+file, Pin{})
 	requireKind(t, contract.Contract, err)
 }
 
@@ -99,18 +99,18 @@ func TestServerEverything(t *testing.T) {
 	require.GreaterOrEqual(t, at, 0, "%v", resources)
 	print, err := resources[at].Fingerprint()
 	require.NoError(t, err)
-	content, err := p.ReadPinned(t.Context(), "h", guide, Pin{Fingerprint: print})
+	content, err := p.Read(t.Context(), "h", guide, Pin{Fingerprint: print})
 	require.NoError(t, err)
 	require.Equal(t, "text/markdown", content.MIMEType)
 	require.Contains(t, content.Text, "# ")
-	content, err = p.Read(t.Context(), "h", "demo://resource/dynamic/text/7")
+	content, err = p.Read(t.Context(), "h", "demo://resource/dynamic/text/7", Pin{})
 	require.NoError(t, err)
 	require.Equal(t, "text/plain", content.MIMEType)
-	_, err = p.ReadPinned(t.Context(), "h", "demo://resource/dynamic/text/7", Pin{Fingerprint: print})
+	_, err = p.Read(t.Context(), "h", "demo://resource/dynamic/text/7", Pin{Fingerprint: print})
 	requireKind(t, contract.Drift, err)
-	_, err = p.Read(t.Context(), "h", "demo://resource/dynamic/blob/7")
+	_, err = p.Read(t.Context(), "h", "demo://resource/dynamic/blob/7", Pin{})
 	requireKind(t, contract.InvalidOutput, err)
-	_, err = p.Read(t.Context(), "h", "demo://resource/none")
+	_, err = p.Read(t.Context(), "h", "demo://resource/none", Pin{})
 	requireKind(t, contract.ToolError, err)
 
 	// What needs a capability that is not declared is not even offered.

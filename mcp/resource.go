@@ -64,22 +64,17 @@ func (p *Pool) Resources(ctx context.Context, server string, pin Pin) ([]Resourc
 	return all, nil
 }
 
-// Read reads a resource that is one text. What the URI may be is the caller's to check. Its error
-// is a [contract.Error] of one of the kinds of [Pool.Call]:
+// Read reads a resource that is one text, if it is the one that is pinned: with a Fingerprint, which
+// is that of [Resource.Fingerprint], it lists the resources of the server, compares, and reads, all in
+// one session. What the URI may be is the caller's to check. Its error is a [contract.Error] of one
+// of the kinds of [Pool.Call]:
 //   - tool_error: the server has no such resource;
 //   - contract: no such server, or one that has no resources;
 //   - invalid_output: the answer is not the text of this resource alone: it is binary (a blob), has
-//     no or several parts, or is of another URI.
-func (p *Pool) Read(ctx context.Context, server, uri string) (Content, error) {
-	return p.ReadPinned(ctx, server, uri, Pin{})
-}
-
-// ReadPinned reads a resource as [Pool.Read] does, if it is the one that is pinned: it lists the
-// resources of the server, compares, and reads, all in one session. The pin's Fingerprint is that of
-// [Resource.Fingerprint]. Further kinds of its error are
+//     no or several parts, or is of another URI;
 //   - drift: the server or the resource is another one, or is not listed, and was not read;
 //   - blocked: the resources could not be listed, and it was not read.
-func (p *Pool) ReadPinned(ctx context.Context, server, uri string, pin Pin) (Content, error) {
+func (p *Pool) Read(ctx context.Context, server, uri string, pin Pin) (Content, error) {
 	s, bad := p.server(server)
 	if bad != nil {
 		return Content{}, bad

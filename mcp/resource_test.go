@@ -17,7 +17,7 @@ func read(t *testing.T, p *Pool, uri, pin string) (Content, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
-	return p.ReadPinned(ctx, "h", uri, Pin{Fingerprint: pin})
+	return p.Read(ctx, "h", uri, Pin{Fingerprint: pin})
 }
 
 func TestResources(t *testing.T) {
@@ -106,15 +106,15 @@ func TestRead(t *testing.T) {
 	}
 	_, err = read(t, p, "die:", "")
 	requireKind(t, contract.Transport, err)
-	_, err = p.Read(t.Context(), "other", "a://b")
+	_, err = p.Read(t.Context(), "other", "a://b", Pin{})
 	requireKind(t, contract.Contract, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	_, err = p.Read(ctx, "h", "hang:")
+	_, err = p.Read(ctx, "h", "hang:", Pin{})
 	requireKind(t, contract.Timeout, err)
 }
 
-func TestReadPinned(t *testing.T) {
+func TestReadOfPinned(t *testing.T) {
 	const uri = "calls:x"
 	list := func(name, mime string) string {
 		return "resources\n" + `{"resources":[{"uri":"a://b","name":"b"},{"uri":"` + uri + `","name":"` + name + `","mimeType":"` + mime + `","size":1}]}`
