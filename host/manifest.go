@@ -68,7 +68,7 @@ func newManifests(ctx context.Context, o *Options, said *trust.Reader) (*manifes
 	}
 	for i := range o.Catalog.Templates {
 		t := &o.Catalog.Templates[i]
-		if t.ProviderType != plan.MCP {
+		if t.ProviderType != plan.MCP || t.Resource != nil {
 			continue
 		}
 		if err := m.allow(ctx, t.Provider, t.Operation, t.Fingerprint, t.Effect); err != nil {
@@ -156,7 +156,7 @@ func (m *manifests) verify(ctx context.Context, provider string, text []byte) (j
 	return j, nil
 }
 
-// manifested calls what manifests let it call.
+// manifested calls tools of MCP servers that manifests let it call. Of resources they say nothing.
 type manifested struct {
 	activities.Caller
 	manifests *manifests
@@ -164,7 +164,7 @@ type manifested struct {
 
 // Call implements activities.Caller.
 func (c manifested) Call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
-	if n.ProviderType != plan.MCP {
+	if n.ProviderType != plan.MCP || n.Resource != nil {
 		return c.Caller.Call(ctx, n, input)
 	}
 	switch err := c.manifests.allow(ctx, n.Provider, n.Operation, n.Fingerprint, n.Effect); {

@@ -32,6 +32,9 @@ templates:
   - {provider_type: mcp, provider_name: files, operation: write_file, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 0},
      input_schema: {type: object, properties: {path: {type: string}, text: {type: string}}, required: [path, text]}, output_schema: {type: object, properties: {size: {type: integer}}, required: [size]},
      fingerprint: "FINGERPRINT", trust_requirement: allow_auto, status: allow_auto}
+  # A manifest is about tools.
+  - {provider_type: mcp, provider_name: files, operation: read_page, mode: deter, effect_class: pure, resource: {uris: ["file:///pages/**"]}, timeout_ms: 60000,
+     retry_policy: {max_retries: 0}, trust_requirement: allow_auto, status: allow_auto}
 `
 
 const filesPolicy = `{apiVersion: chimera/v1, kind: PolicyBundle, version: "1", unmodelled: [files/write_file],
