@@ -229,7 +229,7 @@ func toolVerifyCommand(p *Program, fs *flag.FlagSet) action {
 		}
 		for i := range env.catalog.Templates {
 			t := &env.catalog.Templates[i]
-			if t.ProviderType != plan.MCP || t.Provider != v.Manifest.Provider {
+			if t.ProviderType != plan.MCP || t.Resource != nil || t.Provider != v.Manifest.Provider {
 				continue
 			}
 			if err := v.Manifest.Covers(t.Operation, t.Fingerprint, t.Effect); err != nil {
