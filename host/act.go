@@ -83,8 +83,8 @@ func (h *Host) vouched(ctx context.Context, said *trust.Reader, operations *cata
 		if !t.Stated() {
 			continue
 		}
-		if o.has(RoleEffects) && t.Effect.Commits() && !t.InProcess && len(o.Callers[t.Provider]) == 0 {
-			return fmt.Errorf("%s commits, and nothing says which roles have the secrets of %s: set roles: [effects] for it (mcpServers, skills)", t.Name(), t.Provider)
+		if err := o.shared(t.Name(), t.Provider, t.Effect); err != nil && !t.InProcess {
+			return err
 		}
 		if err := stated(operations, s, t.Name(), true); err != nil {
 			o.Logger.WarnContext(ctx, "an operation is not called", "operation", t.Name(), "error", err)

@@ -107,6 +107,24 @@ func one(output json.RawMessage, err error) ([]json.RawMessage, error) {
 	return []json.RawMessage{output}, nil
 }
 
+// fitting calls what servers do for: operations may be registered after the process has begun.
+type fitting struct {
+	activities.Caller
+	options *Options
+}
+
+// Call implements activities.Caller.
+func (c fitting) Call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
+	err := c.options.unfit(n.Activity(), n.ProviderType, n.Provider, n.Effect)
+	if err == nil {
+		err = c.options.shared(n.Activity(), n.Provider, n.Effect)
+	}
+	if err != nil {
+		return nil, contract.Errorf(contract.Blocked, "%w", err)
+	}
+	return c.Caller.Call(ctx, n, input)
+}
+
 // pinOf is what a node pins of the MCP server that it calls.
 func pinOf(n *plan.Node) mcp.Pin {
 	return mcp.Pin{Fingerprint: n.Fingerprint, Endpoints: n.Endpoints, Instructions: n.Instructions, Again: n.Effect != plan.Pure}

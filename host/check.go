@@ -46,26 +46,47 @@ func (o Options) Check() error {
 	return witness.CheckAll(o.Witnesses, 0)
 }
 
-// servers refuses MCP servers that no call could reach, and, in production, a remote one that has
-// effects and cannot verify who calls it, and one that is started, commits, and is not the same one each time.
+// servers refuses MCP servers that no call could reach, and those that do not do for the catalog's
+// operations.
 func (o Options) servers() error {
 	for _, name := range slices.Sorted(maps.Keys(o.Servers)) {
 		if err := o.Servers[name].Check(); err != nil {
 			return fmt.Errorf("the MCP server %s (mcpServers): %w", name, err)
 		}
 	}
-	if !o.production() || o.Catalog == nil {
+	if o.Catalog == nil {
 		return nil
 	}
 	for i := range o.Catalog.Templates {
 		t := &o.Catalog.Templates[i]
-		s := o.Servers[t.Provider]
-		if t.ProviderType == plan.MCP && t.Effect != plan.Pure && s.URL != "" && s.TLS.CertFile == "" && s.JWT == nil {
-			return fmt.Errorf("%s has effects, and nothing that is signed proves to the MCP server %s who calls it: set tls.cert_file and tls.key_file, or jwt, for it (mcpServers)", t.Name(), t.Provider)
+		if err := o.unfit(t.Name(), t.ProviderType, t.Provider, t.Effect); err != nil {
+			return err
 		}
-		if u := discover.FindUnpinned(s.Command, s.Args); o.commits(t) && u != nil {
-			return fmt.Errorf("%s commits, and the MCP server %s (mcpServers) is started as whatever version of a package there is then: name an exact one, or a digest (%s)", t.Name(), t.Provider, u)
-		}
+	}
+	return nil
+}
+
+// unfit is why, in production, an MCP server does not do for an operation: it has effects and cannot
+// verify who calls it, or it is started here, commits, and is not the same one each time.
+func (o *Options) unfit(operation string, of plan.ProviderType, provider string, effect plan.EffectClass) error {
+	if !o.production() || of != plan.MCP || effect == plan.Pure {
+		return nil
+	}
+	s := o.Servers[provider]
+	if s.URL != "" && s.TLS.CertFile == "" && s.JWT == nil {
+		return fmt.Errorf("%s has effects, and nothing that is signed proves to the MCP server %s who calls it: set tls.cert_file and tls.key_file, or jwt, for it (mcpServers)", operation, provider)
+	}
+	if u := discover.FindUnpinned(s.Command, s.Args); u != nil && effect.Commits() {
+		return fmt.Errorf("%s commits, and the MCP server %s (mcpServers) is started as whatever version of a package there is then: name an exact one, or a digest (%s)", operation, provider, u)
+	}
+	return nil
+}
+
+// shared is why, in production, the role effects does not call an operation: nobody has said that it
+// alone has what can commit.
+func (o *Options) shared(operation, provider string, effect plan.EffectClass) error {
+	if o.production() && o.has(RoleEffects) && effect.Commits() && len(o.Callers[provider]) == 0 {
+		return fmt.Errorf("%s commits, and nothing says which roles have the secrets of %s: set roles: [effects] for it (mcpServers, skills)", operation, provider)
 	}
 	return nil
 }

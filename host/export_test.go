@@ -1,6 +1,10 @@
 package host
 
-import "context"
+import (
+	"context"
+
+	"chimera.ai/engine/activities"
+)
 
 // Interpreted gives options of a host whose workflow code is another build's.
 func Interpreted(o Options, interpreter any) Options {
@@ -10,3 +14,6 @@ func Interpreted(o Options, interpreter any) Options {
 
 // Warn logs what a host of these options warns of.
 func Warn(o Options) { o.warn(context.Background()) }
+
+// Fitting returns a caller that refuses what options do not do for.
+func Fitting(o *Options, c activities.Caller) activities.Caller { return fitting{c, o} }

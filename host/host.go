@@ -287,7 +287,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 		h.pool = mcp.NewPool(o.Servers, o.MCP)
 	}
 	outside := func(r Role) activities.Caller {
-		return manifested{cleaned{children{executables: o.Executables, pool: h.pool, callers: o.Callers, role: r}, o.Secrets}, held}
+		return fitting{manifested{cleaned{children{executables: o.Executables, pool: h.pool, callers: o.Callers, role: r}, o.Secrets}, held}, &h.options}
 	}
 	if o.has(RoleTools) {
 		tools = outside(RoleTools)

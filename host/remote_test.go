@@ -1,6 +1,8 @@
 package host_test
 
 import (
+	"context"
+	"encoding/json"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -91,15 +93,40 @@ func TestWhoCallsEffects(t *testing.T) {
 				Catalog: &catalog.Catalog{Templates: []catalog.Template{{ProviderType: plan.MCP, Provider: "bank", Operation: "pay", Effect: c.effect}}},
 			}
 			err := o.Check()
+			late := o // the operation is registered after the process has begun
+			late.Catalog, late.Callers = nil, map[string][]host.Role{"bank": {host.RoleEffects}}
+			call := func() (called bool, err error) {
+				_, err = host.Fitting(&late, caller(func() { called = true })).Call(t.Context(), &plan.Node{ProviderType: plan.MCP, Provider: "bank", Operation: "pay", Effect: c.effect}, nil)
+				return called, err
+			}
+			called, refused := call()
 			if c.want == "" {
 				require.NoError(t, err)
+				require.NoError(t, refused)
+				require.True(t, called)
+				late.Callers = nil
+				called, refused = call()
+				require.Equal(t, !c.effect.Commits(), called, "%v", refused)
 				return
 			}
 			require.ErrorContains(t, err, c.want)
 			if c.effect != plan.Pure {
-				o.Dev = true
+				require.ErrorContains(t, refused, c.want)
+				require.False(t, called)
+				o.Dev, late.Dev = true, true
 				require.NoError(t, o.Check())
+				called, refused = call()
+				require.NoError(t, refused)
+				require.True(t, called)
 			}
 		})
 	}
+}
+
+// caller is called.
+type caller func()
+
+func (c caller) Call(context.Context, *plan.Node, json.RawMessage) ([]json.RawMessage, error) {
+	c()
+	return nil, nil
 }
