@@ -34,11 +34,24 @@ type Plans interface {
 	Prepared(ctx context.Context, digest string, prepare func(p *plan.Plan, grow func(bytes int)) any) (any, error)
 }
 
-// Caller calls the operation of a node. It returns the forms that the output may
-// take, best first: the first that matches the node's output schema is the output.
-// An error whose kind is known is a *[contract.Error].
+// Caller calls the operation of a node. An error whose kind is known is a
+// *[contract.Error].
 type Caller interface {
-	Call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error)
+	Call(ctx context.Context, r Request) (Answer, error)
+}
+
+// Request is what to call.
+type Request struct {
+	Node *plan.Node
+	// Input is valid by the node's input schema.
+	Input json.RawMessage
+}
+
+// Answer is what an operation has answered.
+type Answer struct {
+	// Forms are those that the output may take, best first: the first that matches the
+	// node's output schema is the output.
+	Forms []json.RawMessage
 }
 
 // Ledger stores published plans and the statements of runs. It is a part of

@@ -154,11 +154,11 @@ func (n *node) run(ctx context.Context, caller Caller, call *contract.Call) (con
 	if n.spec.Guarded() {
 		return contract.Outcome{}, contract.Errorf(contract.Blocked, "%s is %s (%s), and only the role effects calls what needs a permit", n.spec.Activity(), n.spec.Effect, n.spec.Trust)
 	}
-	forms, err := invoke(ctx, caller, n.spec, raw)
+	answer, err := invoke(ctx, caller, Request{Node: n.spec, Input: raw})
 	if err != nil {
 		return contract.Outcome{}, err
 	}
-	output, err := n.accept(forms)
+	output, err := n.accept(answer.Forms)
 	if err != nil {
 		return contract.Outcome{}, err
 	}
@@ -201,21 +201,21 @@ func (n *node) accept(forms []json.RawMessage) (any, error) {
 
 // invoke calls the operation within the node's own timeout. Whether the deadline
 // passed is decided by the context, whatever the call returns.
-func invoke(ctx context.Context, caller Caller, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
-	timeout := time.Duration(n.TimeoutMS) * time.Millisecond
+func invoke(ctx context.Context, caller Caller, r Request) (Answer, error) {
+	timeout := time.Duration(r.Node.TimeoutMS) * time.Millisecond
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNodeTimeout)
 	defer cancel()
-	result, err := within(ctx, caller, n, input)
+	answer, err := within(ctx, caller, r)
 	if err != nil && errors.Is(context.Cause(ctx), errNodeTimeout) && kindOf(ctx, err).Kind != contract.Unsent {
-		return nil, contract.Errorf(contract.Timeout, "%s did not answer within %s", n.Activity(), timeout)
+		return Answer{}, contract.Errorf(contract.Timeout, "%s did not answer within %s", r.Node.Activity(), timeout)
 	}
-	return result, err
+	return answer, err
 }
 
-// answer is the result of a caller.
-type answer struct {
-	forms []json.RawMessage
-	err   error
+// result is that of a caller.
+type result struct {
+	answer Answer
+	err    error
 }
 
 // overtime is how long a call may continue after its context has ended. A call that
@@ -224,28 +224,28 @@ const overtime = 500 * time.Millisecond
 
 // within calls the operation, and waits no longer than its context allows, even for
 // code that ignores it.
-func within(ctx context.Context, caller Caller, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
-	done := make(chan answer, 1)
+func within(ctx context.Context, caller Caller, r Request) (Answer, error) {
+	done := make(chan result, 1)
 	go func() {
-		var a answer
-		a.err = recovered("node "+n.ID, func() (err error) {
-			a.forms, err = caller.Call(ctx, n, input)
+		var got result
+		got.err = recovered("node "+r.Node.ID, func() (err error) {
+			got.answer, err = caller.Call(ctx, r)
 			return err
 		})
-		done <- a
+		done <- got
 	}()
 	select {
-	case a := <-done:
-		return a.forms, a.err
+	case got := <-done:
+		return got.answer, got.err
 	case <-ctx.Done():
 	}
 	timer := time.NewTimer(overtime)
 	defer timer.Stop()
 	select {
-	case a := <-done:
-		return a.forms, a.err
+	case got := <-done:
+		return got.answer, got.err
 	case <-timer.C:
-		return nil, ctx.Err()
+		return Answer{}, ctx.Err()
 	}
 }
 

@@ -118,11 +118,11 @@ func (f *Effects) act(ctx, store context.Context, e *effect, call *contract.Call
 	// The call ends before the store takes it for over.
 	within, cancel := context.WithDeadline(ctx, begin.Add(lasts-overtime))
 	defer cancel()
-	forms, err := invoke(within, f.Caller, e.node.spec, e.input)
+	answer, err := invoke(within, f.Caller, Request{Node: e.node.spec, Input: e.input})
 	var output any
 	if err == nil {
 		err = recovered("what checks an output", func() (err error) {
-			output, err = e.node.accept(forms)
+			output, err = e.node.accept(answer.Forms)
 			return err
 		})
 	}

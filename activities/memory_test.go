@@ -49,8 +49,8 @@ func own() *catalog.Catalog {
 
 type echoing struct{}
 
-func (echoing) Call(_ context.Context, _ *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
-	return []json.RawMessage{input}, nil
+func (echoing) Call(_ context.Context, r Request) (Answer, error) {
+	return Answer{Forms: []json.RawMessage{r.Input}}, nil
 }
 
 // TestMemoryIsBounded: whatever the number of different plans, a process holds no

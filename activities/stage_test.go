@@ -69,8 +69,9 @@ func (inline) Give(context.Context, string, ...*contract.Value) error     { retu
 // caller is an operation, made by hand.
 type caller func(ctx context.Context, input json.RawMessage) ([]json.RawMessage, error)
 
-func (c caller) Call(ctx context.Context, _ *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
-	return c(ctx, input)
+func (c caller) Call(ctx context.Context, r activities.Request) (activities.Answer, error) {
+	forms, err := c(ctx, r.Input)
+	return activities.Answer{Forms: forms}, err
 }
 
 // returns gives the forms of an output, whatever the input.

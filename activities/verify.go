@@ -140,11 +140,11 @@ func evaluated(raw json.RawMessage, scope expr.Scope, vars expr.Vars) (any, erro
 // said calls the node that verifies, as often as its contract allows.
 func (f *Effects) said(ctx context.Context, by *node, input []byte) (any, error) {
 	for attempt := 1; ; attempt++ {
-		forms, err := invoke(ctx, f.Caller, by.spec, input)
+		answer, err := invoke(ctx, f.Caller, Request{Node: by.spec, Input: input})
 		var output any
 		if err == nil {
 			err = recovered("what checks an output", func() (err error) {
-				output, err = by.accept(forms)
+				output, err = by.accept(answer.Forms)
 				return err
 			})
 		}

@@ -24,19 +24,19 @@ type cleaned struct {
 
 // caller calls what a node says.
 type caller interface {
-	call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error)
+	call(ctx context.Context, r activities.Request) (activities.Answer, error)
 }
 
 // Call implements activities.Caller.
-func (c cleaned) Call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
-	forms, err := c.call(ctx, n, input)
+func (c cleaned) Call(ctx context.Context, r activities.Request) (activities.Answer, error) {
+	answer, err := c.call(ctx, r)
 	if err != nil {
-		return nil, c.clean(err)
+		return activities.Answer{}, c.clean(err)
 	}
-	for i := range forms {
-		forms[i] = c.secrets.JSON(forms[i])
+	for i := range answer.Forms {
+		answer.Forms[i] = c.secrets.JSON(answer.Forms[i])
 	}
-	return forms, nil
+	return answer, nil
 }
 
 // clean takes secrets out of an error. Its cause keeps what it is, and tells no more.
@@ -55,11 +55,12 @@ func (c cleaned) clean(err error) error {
 // engine's role may call.
 type goSkills struct{ registry *skills.Registry }
 
-func (c goSkills) call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
+func (c goSkills) call(ctx context.Context, r activities.Request) (activities.Answer, error) {
+	n := r.Node
 	if skill, ok := c.registry.Lookup(n.Provider, n.Operation); ok && n.ProviderType != plan.MCP {
-		return one(skill.Run(ctx, input))
+		return one(skill.Run(ctx, r.Input))
 	}
-	return nil, contract.Errorf(contract.Contract, "this worker has no Go skill %s", n.Activity())
+	return activities.Answer{}, contract.Errorf(contract.Contract, "this worker has no Go skill %s", n.Activity())
 }
 
 // children calls MCP servers and executables, and no Go skill.
@@ -70,41 +71,42 @@ type children struct {
 	role        Role
 }
 
-func (c children) call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
+func (c children) call(ctx context.Context, r activities.Request) (activities.Answer, error) {
+	n := r.Node
 	if by := c.callers[n.Provider]; len(by) > 0 && !slices.Contains(by, c.role) {
-		return nil, contract.Errorf(contract.Contract, "the role %s does not call %s: the configuration gives it to %s", c.role, n.Activity(), by[0])
+		return activities.Answer{}, contract.Errorf(contract.Contract, "the role %s does not call %s: the configuration gives it to %s", c.role, n.Activity(), by[0])
 	}
 	if n.Resource != nil {
-		return one(c.resource(ctx, n, input))
+		return one(c.resource(ctx, n, r.Input))
 	}
 	if n.ProviderType == plan.MCP {
-		return c.tool(ctx, n, input)
+		return c.tool(ctx, r)
 	}
 	if executable, ok := c.executables[n.Provider]; ok {
 		if n.Endpoints != nil {
-			return one(executable.CallPinned(ctx, n.Operation, input, n.Endpoints))
+			return one(executable.CallPinned(ctx, n.Operation, r.Input, n.Endpoints))
 		}
-		return one(executable.Call(ctx, n.Operation, input))
+		return one(executable.Call(ctx, n.Operation, r.Input))
 	}
-	return nil, contract.Errorf(contract.Contract, "this worker has no executable for %s: its configuration has no skills.%s", n.Activity(), n.Provider)
+	return activities.Answer{}, contract.Errorf(contract.Contract, "this worker has no executable for %s: its configuration has no skills.%s", n.Activity(), n.Provider)
 }
 
 // all calls what a node says, in this process or outside it.
 type all struct{ skills, tools activities.Caller }
 
 // Call implements activities.Caller.
-func (c all) Call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
-	if n.InProcess {
-		return c.skills.Call(ctx, n, input)
+func (c all) Call(ctx context.Context, r activities.Request) (activities.Answer, error) {
+	if r.Node.InProcess {
+		return c.skills.Call(ctx, r)
 	}
-	return c.tools.Call(ctx, n, input)
+	return c.tools.Call(ctx, r)
 }
 
-func one(output json.RawMessage, err error) ([]json.RawMessage, error) {
+func one(output json.RawMessage, err error) (activities.Answer, error) {
 	if err != nil {
-		return nil, err
+		return activities.Answer{}, err
 	}
-	return []json.RawMessage{output}, nil
+	return activities.Answer{Forms: []json.RawMessage{output}}, nil
 }
 
 // fitting calls what servers do for: operations may be registered after the process has begun.
@@ -114,15 +116,16 @@ type fitting struct {
 }
 
 // Call implements activities.Caller.
-func (c fitting) Call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
+func (c fitting) Call(ctx context.Context, r activities.Request) (activities.Answer, error) {
+	n := r.Node
 	err := c.options.unfit(n.Activity(), n.ProviderType, n.Provider, n.Effect)
 	if err == nil {
 		err = c.options.shared(n.Activity(), n.Provider, n.Effect)
 	}
 	if err != nil {
-		return nil, contract.Errorf(contract.Blocked, "%w", err)
+		return activities.Answer{}, contract.Errorf(contract.Blocked, "%w", err)
 	}
-	return c.Caller.Call(ctx, n, input)
+	return c.Caller.Call(ctx, r)
 }
 
 // pinOf is what a node pins of the MCP server that it calls.
@@ -135,22 +138,23 @@ func pinOf(n *plan.Node) mcp.Pin {
 // structured content the JSON of a single text block: which of them is a matter of the contract,
 // never of what the text happens to look like. A tool that the plan pins, by what it declares, where it
 // is or what its server says of itself, is looked at before it is called, and again after an effect.
-func (c children) tool(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
-	call := func() (mcp.Result, error) { return c.pool.Call(ctx, n.Provider, n.Operation, input) }
+func (c children) tool(ctx context.Context, r activities.Request) (activities.Answer, error) {
+	n := r.Node
+	call := func() (mcp.Result, error) { return c.pool.Call(ctx, n.Provider, n.Operation, r.Input) }
 	if n.Fingerprint != "" || n.Endpoints != nil || n.Instructions != "" {
-		call = func() (mcp.Result, error) { return c.pool.CallPinned(ctx, n.Provider, n.Operation, input, pinOf(n)) }
+		call = func() (mcp.Result, error) { return c.pool.CallPinned(ctx, n.Provider, n.Operation, r.Input, pinOf(n)) }
 	}
 	result, err := call()
 	if err != nil {
-		return nil, err
+		return activities.Answer{}, err
 	}
-	var outputs []json.RawMessage
+	var forms []json.RawMessage
 	if result.Structured != nil {
-		outputs = append(outputs, result.Structured)
+		forms = append(forms, result.Structured)
 	}
-	outputs = append(outputs, bytes.Join([][]byte{[]byte(`{"content":`), result.Content, []byte(`}`)}, nil))
+	forms = append(forms, bytes.Join([][]byte{[]byte(`{"content":`), result.Content, []byte(`}`)}, nil))
 	if result.Structured == nil && result.Text != nil && json.Valid([]byte(*result.Text)) {
-		outputs = append(outputs, json.RawMessage(*result.Text))
+		forms = append(forms, json.RawMessage(*result.Text))
 	}
-	return outputs, nil
+	return activities.Answer{Forms: forms}, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/activities"
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/ledger"
@@ -117,9 +118,9 @@ func (b *bank) begin(t *testing.T, o Options) (*manifests, error) {
 // counter counts calls.
 type counter struct{ calls int }
 
-func (c *counter) Call(context.Context, *plan.Node, json.RawMessage) ([]json.RawMessage, error) {
+func (c *counter) Call(context.Context, activities.Request) (activities.Answer, error) {
 	c.calls++
-	return nil, nil
+	return activities.Answer{}, nil
 }
 
 // TestManifestsFailAtTheStart: a worker does not begin with a manifest that does not count, or with
@@ -188,7 +189,7 @@ func TestManifestsSwapped(t *testing.T) {
 	call := func(n *plan.Node, kind contract.Kind, says string) {
 		t.Helper()
 		before := did.calls
-		_, err := manifested{did, m}.Call(t.Context(), n, nil)
+		_, err := manifested{did, m}.Call(t.Context(), activities.Request{Node: n})
 		if kind == "" {
 			require.NoError(t, err)
 			require.Equal(t, before+1, did.calls)

@@ -3,7 +3,6 @@ package host
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -163,15 +162,16 @@ type manifested struct {
 }
 
 // Call implements activities.Caller.
-func (c manifested) Call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
+func (c manifested) Call(ctx context.Context, r activities.Request) (activities.Answer, error) {
+	n := r.Node
 	if n.ProviderType != plan.MCP || n.Resource != nil {
-		return c.Caller.Call(ctx, n, input)
+		return c.Caller.Call(ctx, r)
 	}
 	switch err := c.manifests.allow(ctx, n.Provider, n.Operation, n.Fingerprint, n.Effect); {
 	case errors.Is(err, trust.ErrInvalid):
-		return nil, contract.Errorf(contract.Blocked, "%s is not called: %w", n.Activity(), err)
+		return activities.Answer{}, contract.Errorf(contract.Blocked, "%s is not called: %w", n.Activity(), err)
 	case err != nil:
-		return nil, contract.Errorf(contract.Unsent, "%s is not called, since its manifest cannot be verified: %w", n.Activity(), err)
+		return activities.Answer{}, contract.Errorf(contract.Unsent, "%s is not called, since its manifest cannot be verified: %w", n.Activity(), err)
 	}
-	return c.Caller.Call(ctx, n, input)
+	return c.Caller.Call(ctx, r)
 }

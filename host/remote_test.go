@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"context"
-	"encoding/json"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/activities"
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/host"
@@ -96,7 +96,7 @@ func TestWhoCallsEffects(t *testing.T) {
 			late := o // the operation is registered after the process has begun
 			late.Catalog, late.Callers = nil, map[string][]host.Role{"bank": {host.RoleEffects}}
 			call := func() (called bool, err error) {
-				_, err = host.Fitting(&late, caller(func() { called = true })).Call(t.Context(), &plan.Node{ProviderType: plan.MCP, Provider: "bank", Operation: "pay", Effect: c.effect}, nil)
+				_, err = host.Fitting(&late, caller(func() { called = true })).Call(t.Context(), activities.Request{Node: &plan.Node{ProviderType: plan.MCP, Provider: "bank", Operation: "pay", Effect: c.effect}})
 				return called, err
 			}
 			called, refused := call()
@@ -126,7 +126,7 @@ func TestWhoCallsEffects(t *testing.T) {
 // caller is called.
 type caller func()
 
-func (c caller) Call(context.Context, *plan.Node, json.RawMessage) ([]json.RawMessage, error) {
+func (c caller) Call(context.Context, activities.Request) (activities.Answer, error) {
 	c()
-	return nil, nil
+	return activities.Answer{}, nil
 }

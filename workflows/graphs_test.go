@@ -30,13 +30,13 @@ import (
 // registry calls in-process skills.
 type registry struct{ *skills.Registry }
 
-func (r registry) Call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
-	skill, ok := r.Lookup(n.Provider, n.Operation)
+func (r registry) Call(ctx context.Context, request activities.Request) (activities.Answer, error) {
+	skill, ok := r.Lookup(request.Node.Provider, request.Node.Operation)
 	if !ok {
-		return nil, contract.Errorf(contract.Contract, "no skill %s", n.Activity())
+		return activities.Answer{}, contract.Errorf(contract.Contract, "no skill %s", request.Node.Activity())
 	}
-	out, err := skill.Run(ctx, input)
-	return []json.RawMessage{out}, err
+	out, err := skill.Run(ctx, request.Input)
+	return activities.Answer{Forms: []json.RawMessage{out}}, err
 }
 
 // noLedger stores nothing, and has no published plans.

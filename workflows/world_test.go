@@ -88,15 +88,15 @@ func newWorld(t *testing.T, c *plangen.Case, plans *payload.Plans, seed uint64) 
 
 // Call implements activities.Caller: operations return what their schema says,
 // and no more is known of them.
-func (w *world) Call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
+func (w *world) Call(ctx context.Context, r activities.Request) (activities.Answer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.received[n.ID] = input
-	if n.Provider != plangen.Provider {
-		return w.skills.Call(ctx, n, input)
+	w.received[r.Node.ID] = r.Input
+	if r.Node.Provider != plangen.Provider {
+		return w.skills.Call(ctx, r)
 	}
-	raw, err := w.draw(n.Operation)
-	return []json.RawMessage{raw}, err
+	raw, err := w.draw(r.Node.Operation)
+	return activities.Answer{Forms: []json.RawMessage{raw}}, err
 }
 
 // input draws an input of the plan.
