@@ -7,6 +7,8 @@ SHELL := /bin/sh
 ARGS ?=
 # How long make fuzz spends on each target.
 FUZZTIME ?= 60s
+# Which targets make fuzz runs: a basic regular expression of their names.
+FUZZ ?= .
 # How many random plans and expressions make soak draws, and the first seed of all
 # random cases.
 PLANS ?= 2000
@@ -100,9 +102,9 @@ memory: ## a hundred different plans of 20,000 nodes hold no more than worker.ca
 	go test -timeout 60m -count=1 -v -run 'MemoryIsBounded' ./activities -memory-plans 100 -memory-nodes 20000 -memory-bytes 268435456
 
 .PHONY: fuzz
-fuzz: ## run each fuzz target for FUZZTIME (60s)
+fuzz: ## run each fuzz target whose name matches FUZZ (all) for FUZZTIME (60s)
 	@go list -f '{{.Dir}}' ./... | while read -r dir; do \
-		grep -hos '^func Fuzz[A-Za-z0-9_]*' "$$dir"/*_test.go | sed 's/^func //' | sort -u | while read -r target; do \
+		grep -hos '^func Fuzz[A-Za-z0-9_]*' "$$dir"/*_test.go | sed 's/^func //' | grep -e '$(FUZZ)' | sort -u | while read -r target; do \
 			echo "$$dir $$target"; \
 			(cd "$$dir" && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x .) </dev/null || exit 1; \
 		done || exit 1; \

@@ -3,7 +3,6 @@
 package mcp
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -129,69 +128,11 @@ func (p *pipe) write() {
 	}
 }
 
-// read takes the server's messages, one a line, until its output ends or the
-// connection has failed.
+// read takes what the server writes until that ends, or there is no use in it.
 func (p *pipe) read() {
-	in := bufio.NewReaderSize(p.proc.Stdout, 64<<10)
-	var line []byte
-	for {
-		part, err := in.ReadSlice('\n')
-		switch {
-		case err == nil || errors.Is(err, bufio.ErrBufferFull):
-			if len(line)+len(part) > p.c.opts.MaxLine {
-				if !p.overlong(in, line, part, err == nil) {
-					return
-				}
-				line = nil
-				continue
-			}
-			line = append(line, part...)
-			if err == nil {
-				if !p.c.take(line, nil) {
-					return
-				}
-				// Frames point into the line, so it is not reused.
-				line = nil
-			}
-		default:
-			p.ended(err)
-			return
-		}
+	if err := p.c.lines(p.proc.Stdout); err != nil {
+		p.ended(err)
 	}
-}
-
-// overlong skips a message that is too long, and fails the request that it answers. It
-// reports whether to continue reading. The bound on what it skips is that on noise; a line
-// that never ends breaks the protocol.
-func (p *pipe) overlong(in *bufio.Reader, line, part []byte, end bool) bool {
-	var s skim
-	s.write(line)
-	total := len(line)
-	for {
-		s.write(part)
-		total += len(part)
-		if end {
-			break
-		}
-		if total > p.c.opts.MaxLine+p.c.opts.MaxNoise {
-			// A caller that retries after the error gets another client.
-			p.c.closed.Store(true)
-			p.c.failAnswered(&s, nil)
-			p.c.offend(contract.Transport, "it wrote a line of more than %d bytes", total)
-			return false
-		}
-		var err error
-		part, err = in.ReadSlice('\n')
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			p.c.closed.Store(true)
-			p.c.failAnswered(&s, nil)
-			p.ended(err)
-			return false
-		}
-		end = err == nil
-	}
-	p.c.log.Warn("MCP message over the limit", "limit", p.c.opts.MaxLine)
-	return p.c.failAnswered(&s, nil) || p.c.hear(total)
 }
 
 // ended fails the connection at the end of the server's output, with its exit status and

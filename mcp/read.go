@@ -1,6 +1,9 @@
 package mcp
 
 import (
+	"bufio"
+	"errors"
+	"io"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -137,4 +140,67 @@ func (c *conn) needsInput(method string) *contract.Error {
 	err := c.errorf(contract.NeedsInput, "it asked for input (%s), which this client does not give", method)
 	err.Details = object("asked", method)
 	return err
+}
+
+// lines takes messages, one a line, until reading fails, or the session has and it is no use to read
+// on: then the error is nil.
+func (c *conn) lines(from io.Reader) error {
+	in := bufio.NewReaderSize(from, 64<<10)
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		switch {
+		case err == nil || errors.Is(err, bufio.ErrBufferFull):
+			if len(line)+len(part) > c.opts.MaxLine {
+				if on, err := c.overlong(in, line, part, err == nil); !on {
+					return err
+				}
+				line = nil
+				continue
+			}
+			line = append(line, part...)
+			if err == nil {
+				if !c.take(line, nil) {
+					return nil
+				}
+				// Frames point into the line, so it is not reused.
+				line = nil
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// overlong skips a message that is too long, and fails the request that it answers. It
+// reports whether to continue reading. The bound on what it skips is that on noise; a line
+// that never ends breaks the protocol.
+func (c *conn) overlong(in *bufio.Reader, line, part []byte, end bool) (bool, error) {
+	var s skim
+	s.write(line)
+	total := len(line)
+	for {
+		s.write(part)
+		total += len(part)
+		if end {
+			break
+		}
+		if total > c.opts.MaxLine+c.opts.MaxNoise {
+			// A caller that retries after the error gets another client.
+			c.closed.Store(true)
+			c.failAnswered(&s, nil)
+			c.offend(contract.Transport, "it wrote a line of more than %d bytes", total)
+			return false, nil
+		}
+		var err error
+		part, err = in.ReadSlice('\n')
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			c.closed.Store(true)
+			c.failAnswered(&s, nil)
+			return false, err
+		}
+		end = err == nil
+	}
+	c.log.Warn("MCP message over the limit", "limit", c.opts.MaxLine)
+	return c.failAnswered(&s, nil) || c.hear(total), nil
 }
