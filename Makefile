@@ -93,8 +93,9 @@ lint: linters ## formatting, vet, staticcheck, exhaustive switches, determinism 
 	bin/lint/workflowcheck ./workflows/...
 
 .PHONY: bench
-bench: server ## the engine beside hand-written workflows, and a policy beside Cedar, as ratios (BENCH=flags)
+bench: server ## the engine beside hand-written workflows, what looking at tools costs, and a policy beside Cedar, as ratios (BENCH=flags)
 	go run ./bench $(BENCH)
+	go test ./mcp -run '^$$' -bench Pinned -benchtime 300x
 	cd tools/cedar && go run .
 
 .PHONY: memory

@@ -47,6 +47,8 @@ type conn struct {
 	late   map[int64]bool
 	reason *contract.Error
 	noise  noise
+	// last is the last list of tools, whose bytes seldom change.
+	last listing
 	// prints has the last fingerprint of each tool.
 	prints map[string]seen
 

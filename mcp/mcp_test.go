@@ -49,7 +49,7 @@ var tags atomic.Int64
 
 // server configures a test server and checks, when the test has ended and its
 // pools are closed, that nothing of it is left.
-func hostileServer(t *testing.T, mode string) Server {
+func hostileServer(t testing.TB, mode string) Server {
 	t.Helper()
 	tag := fmt.Sprintf("MCP_TEST_TAG=%d.%d", os.Getpid(), tags.Add(1))
 	name, value, _ := strings.Cut(tag, "=")
@@ -59,7 +59,7 @@ func hostileServer(t *testing.T, mode string) Server {
 	return Server{Command: os.Args[0], Env: map[string]string{hostileVar: mode, name: value}}
 }
 
-func openPool(t *testing.T, s Server, o Options) *Pool {
+func openPool(t testing.TB, s Server, o Options) *Pool {
 	t.Helper()
 	p := NewPool(map[string]Server{"h": s}, o)
 	t.Cleanup(func() { within(t, func() { require.NoError(t, p.Close()) }) })
@@ -76,7 +76,7 @@ func hostilePool(t *testing.T, mode string, change ...func(*Options)) *Pool {
 }
 
 // within fails the test if f takes longer than bound.
-func within(t *testing.T, f func()) {
+func within(t testing.TB, f func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {

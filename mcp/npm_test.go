@@ -15,7 +15,7 @@ import (
 	"chimera.ai/engine/internal/npm"
 )
 
-func npmPool(t *testing.T, program string, args ...string) *Pool {
+func npmPool(t testing.TB, program string, args ...string) *Pool {
 	t.Helper()
 	s := hostileServer(t, "")
 	delete(s.Env, hostileVar)

@@ -108,25 +108,27 @@ func (p *Pool) Read(ctx context.Context, server, uri string, pin Pin) (Content, 
 func (c *conn) resources(ctx context.Context) ([]Resource, *contract.Error) {
 	var all []Resource
 	known := map[string]bool{}
-	err := c.pages(ctx, mcp.MethodResourcesList, "resources", func(raw json.RawMessage) *contract.Error {
-		var r Resource
-		if err := exact(raw, map[string]any{
-			"uri": &r.URI, "name": &r.Name, "mimeType": &r.MIMEType, "description": &r.Description, "size": &r.Size,
-		}); err != nil {
-			return c.errorf(contract.InvalidOutput, "list of resources: resource %d: %w", len(all), err)
+	pages, bad := c.pages(ctx, mcp.MethodResourcesList, "resources", nil)
+	if bad != nil {
+		return nil, bad
+	}
+	for _, p := range pages {
+		for _, raw := range p.items {
+			var r Resource
+			if err := exact(raw, map[string]any{
+				"uri": &r.URI, "name": &r.Name, "mimeType": &r.MIMEType, "description": &r.Description, "size": &r.Size,
+			}); err != nil {
+				return nil, c.errorf(contract.InvalidOutput, "list of resources: resource %d: %w", len(all), err)
+			}
+			if r.URI == "" || r.Name == "" {
+				return nil, c.errorf(contract.InvalidOutput, "list of resources: resource %d has no URI or no name", len(all))
+			}
+			if known[r.URI] {
+				return nil, c.errorf(contract.InvalidOutput, "list of resources: two resources have the URI %s", excerpt.Quote(r.URI, 200))
+			}
+			known[r.URI] = true
+			all = append(all, r)
 		}
-		if r.URI == "" || r.Name == "" {
-			return c.errorf(contract.InvalidOutput, "list of resources: resource %d has no URI or no name", len(all))
-		}
-		if known[r.URI] {
-			return c.errorf(contract.InvalidOutput, "list of resources: two resources have the URI %s", excerpt.Quote(r.URI, 200))
-		}
-		known[r.URI] = true
-		all = append(all, r)
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
 	return all, nil
 }

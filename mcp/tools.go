@@ -1,9 +1,12 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -24,7 +27,9 @@ func (p *Pool) Tools(ctx context.Context, server string) ([]Tool, error) {
 	var tools []Tool
 	answer, _ := s.through(ctx, Pin{}, func(c *conn) reply {
 		var err *contract.Error
-		tools, err = c.list(ctx)
+		var list []Tool
+		list, err = c.list(ctx)
+		tools = slices.Clone(list)
 		return reply{err: err}
 	})
 	if answer.err != nil {
@@ -33,40 +38,67 @@ func (p *Pool) Tools(ctx context.Context, server string) ([]Tool, error) {
 	return tools, nil
 }
 
-// list lists the tools of a running server.
+// listing is what a server listed last.
+type listing struct {
+	pages []*page
+	tools []Tool
+}
+
+// list lists the tools of a running server. The result is shared, and must not be changed.
 func (c *conn) list(ctx context.Context) ([]Tool, *contract.Error) {
+	c.mu.Lock()
+	last := c.last
+	c.mu.Unlock()
+	pages, bad := c.pages(ctx, mcp.MethodToolsList, "tools", last.pages)
+	if bad != nil {
+		return nil, bad
+	}
+	if len(pages) > 0 && slices.Equal(pages, last.pages) {
+		return last.tools, nil
+	}
 	var tools []Tool
 	names := map[string]bool{}
-	err := c.pages(ctx, mcp.MethodToolsList, "tools", func(raw json.RawMessage) *contract.Error {
-		t := Tool{Raw: raw}
-		if err := exact(raw, map[string]any{"name": &t.Name}); err != nil || t.Name == "" {
-			return c.errorf(contract.InvalidOutput, "list of tools: tool %d has no name", len(tools))
+	for _, p := range pages {
+		for _, raw := range p.items {
+			t := Tool{Raw: raw}
+			if err := exact(raw, map[string]any{"name": &t.Name}); err != nil || t.Name == "" {
+				return nil, c.errorf(contract.InvalidOutput, "list of tools: tool %d has no name", len(tools))
+			}
+			if names[t.Name] {
+				return nil, c.errorf(contract.InvalidOutput, "list of tools: two tools are called %s", excerpt.Quote(t.Name, 200))
+			}
+			names[t.Name] = true
+			tools = append(tools, t)
 		}
-		if names[t.Name] {
-			return c.errorf(contract.InvalidOutput, "list of tools: two tools are called %s", excerpt.Quote(t.Name, 200))
-		}
-		names[t.Name] = true
-		tools = append(tools, t)
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
+	c.mu.Lock()
+	c.last = listing{pages, tools}
+	c.mu.Unlock()
 	return tools, nil
 }
 
-// pages asks for a list of what, on all pages, and hands on each of its elements.
-func (c *conn) pages(ctx context.Context, method mcp.MCPMethod, what string, take func(json.RawMessage) *contract.Error) *contract.Error {
-	fail := func(kind contract.Kind, format string, args ...any) *contract.Error {
-		return c.errorf(kind, "list of "+what+": "+format, args...)
+// page is one of a list.
+type page struct {
+	raw   json.RawMessage
+	items []json.RawMessage
+	// next is the cursor of the one that follows, or "".
+	next string
+}
+
+// pages asks for a list of what, on all pages. A page whose bytes are those of the one at its place in
+// last is that one, and is not read again.
+func (c *conn) pages(ctx context.Context, method mcp.MCPMethod, what string, last []*page) ([]*page, *contract.Error) {
+	fail := func(kind contract.Kind, format string, args ...any) ([]*page, *contract.Error) {
+		return nil, c.errorf(kind, "list of "+what+": "+format, args...)
 	}
 	var (
+		all         []*page
 		cursors     = map[string]bool{}
 		size, count int
 		params      = map[string]any{}
 	)
-	for page := 1; ; page++ {
-		if page > c.opts.MaxPages {
+	for {
+		if len(all) == c.opts.MaxPages {
 			return fail(contract.TooLarge, "more than %d pages", c.opts.MaxPages)
 		}
 		if c.meta != nil {
@@ -74,42 +106,51 @@ func (c *conn) pages(ctx context.Context, method mcp.MCPMethod, what string, tak
 		}
 		answer := c.roundTrip(ctx, string(method), params)
 		if answer.err != nil {
-			return answer.err
+			return nil, answer.err
 		}
 		if answer.fault != nil {
-			return c.protocolError("list of "+what, answer)
+			return nil, c.protocolError("list of "+what, answer)
 		}
 		if size += len(answer.result); size > c.opts.MaxList {
 			return fail(contract.TooLarge, "more than %d bytes", c.opts.MaxList)
 		}
-		if _, err := schemas.Decode(answer.result); errors.Is(err, schemas.ErrTooLarge) {
-			return fail(contract.TooLarge, "page %d: %w", page, err)
-		} else if err != nil {
-			return fail(contract.InvalidOutput, "page %d: %w", page, err)
-		}
-		var list []json.RawMessage
-		var next string
-		if err := exact(answer.result, map[string]any{what: &list, "nextCursor": &next}); err != nil {
-			return fail(contract.InvalidOutput, "page %d: %w", page, err)
-		}
-		if list == nil {
-			return fail(contract.InvalidOutput, "page %d has no %s", page, what)
-		}
-		for _, raw := range list {
-			if count++; count > c.opts.MaxTools {
-				return fail(contract.TooLarge, "more than %d %s", c.opts.MaxTools, what)
-			}
-			if err := take(raw); err != nil {
-				return err
+		var p *page
+		if n := len(all); n < len(last) && bytes.Equal(last[n].raw, answer.result) {
+			p = last[n]
+		} else {
+			var err error
+			if p, err = pageOf(answer.result, what); errors.Is(err, schemas.ErrTooLarge) {
+				return fail(contract.TooLarge, "page %d: %w", n+1, err)
+			} else if err != nil {
+				return fail(contract.InvalidOutput, "page %d: %w", n+1, err)
 			}
 		}
-		if next == "" {
-			return nil
+		if count += len(p.items); count > c.opts.MaxTools {
+			return fail(contract.TooLarge, "more than %d %s", c.opts.MaxTools, what)
 		}
-		if cursors[next] {
-			return fail(contract.InvalidOutput, "page %d has the cursor of an earlier one", page)
+		all = append(all, p)
+		if p.next == "" {
+			return all, nil
 		}
-		cursors[next] = true
-		params = map[string]any{"cursor": next}
+		if cursors[p.next] {
+			return fail(contract.InvalidOutput, "page %d has the cursor of an earlier one", len(all))
+		}
+		cursors[p.next] = true
+		params = map[string]any{"cursor": p.next}
 	}
+}
+
+// pageOf reads a page of a list of what.
+func pageOf(raw json.RawMessage, what string) (*page, error) {
+	if _, err := schemas.Decode(raw); err != nil {
+		return nil, err
+	}
+	p := &page{raw: raw}
+	if err := exact(raw, map[string]any{what: &p.items, "nextCursor": &p.next}); err != nil {
+		return nil, err
+	}
+	if p.items == nil {
+		return nil, fmt.Errorf("it has no %s", what)
+	}
+	return p, nil
 }
