@@ -210,7 +210,7 @@ func stated(s trust.State, bench *Workbench, n *plan.Node) error {
 	case n.InProcess && n.Effect == plan.Pure && n.Cost == nil:
 		return nil // it is a part of this program
 	}
-	err := bench.Stated(s, n.Activity(), n.Reviewed())
+	err := bench.Stated(s, n)
 	if err != nil && !errors.Is(err, trust.ErrInvalid) {
 		return contract.Errorf(contract.Blocked, "%w", err)
 	}

@@ -87,9 +87,9 @@ type Workbench struct {
 	// Edition distinguishes it from others in the same process.
 	Edition string
 	// Stated returns an error, perhaps [trust.ErrInvalid], unless the admins have stated
-	// what the catalog says of an operation, and that it may be called: without a review,
+	// what the catalog says of a node's operation, and that it may be called: without a review,
 	// unless each call is reviewed.
-	Stated func(s trust.State, operation string, reviewed bool) error
+	Stated func(s trust.State, n *plan.Node) error
 	// Judge returns what decides on effects by the bundle, for the role guardian.
 	Judge func() (Judge, error)
 }

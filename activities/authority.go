@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"chimera.ai/engine/contract"
@@ -87,6 +88,32 @@ func harmless(p *plan.Plan, granted bool) error {
 		}
 		if n.Kind == plan.KindCall && n.Effect != plan.Pure {
 			return contract.Errorf(contract.Blocked, "the node %s has the effect class %s: a run without a start grant may hold pure nodes only; a grant is for the agent that the plan names in `agent`", excerpt.Bytes(n.ID, 100), n.Effect)
+		}
+	}
+	return nil
+}
+
+// believed refuses, in production, a plan whose catalog says of an operation outside of this program
+// what the admins have not stated. Calls that need a permit are refused one by one, when their turn
+// comes.
+func (e *Engine) believed(ctx context.Context, bench *Workbench, p *plan.Plan) error {
+	foreign := func(n plan.Node) bool {
+		return n.Kind == plan.KindCall && !n.InProcess && n.Plan == "" && !n.Guarded()
+	}
+	if e.Authority == nil || !slices.ContainsFunc(p.Nodes, foreign) {
+		return nil
+	}
+	s, err := e.state(ctx)
+	if err != nil || s.Audience == trust.Dev {
+		return err
+	}
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		if !foreign(*n) {
+			continue
+		}
+		if err := bench.Stated(s, n); err != nil {
+			return contract.Errorf(contract.Blocked, "the node %s: %w", n.ID, err)
 		}
 	}
 	return nil

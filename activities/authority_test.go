@@ -3,6 +3,7 @@ package activities_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/activities"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
@@ -42,15 +44,15 @@ func TestLoadVerifiesTheAuthor(t *testing.T) {
 	l := load(shape{}.plan(t))
 	raw, err := l.plan.Encode()
 	require.NoError(t, err)
-	source := []byte("the source")
-	row := ledger.Plan{Name: l.plan.Name, Version: l.plan.Version, Digest: plan.DigestOf(raw), SourceDigest: plan.DigestOf(source), Author: "fay"}
+	text := []byte("the source")
+	row := ledger.Plan{Name: l.plan.Name, Version: l.plan.Version, Digest: plan.DigestOf(raw), SourceDigest: plan.DigestOf(text), Author: "fay"}
 	ref := row.Name + "@" + row.Version
 	signed := row
 	signed.Signature, err = trust.SignPlan(key, trust.Plan{
 		Deployment: "d", Audience: trust.Prod, Author: "fay", Name: row.Name, Version: row.Version, SourceDigest: row.SourceDigest, Digest: row.Digest,
 	})
 	require.NoError(t, err)
-	l.recordingLedger.blobs = map[string][]byte{row.SourceDigest: source}
+	l.recordingLedger.blobs = map[string][]byte{row.SourceDigest: text}
 	start := func(ref string, row ledger.Plan) *failure {
 		l.recordingLedger.plans = map[string]ledger.Plan{ref: row}
 		_, f := l.start(t, fmt.Sprintf(`{"plan":%q}`, ref))
@@ -62,6 +64,8 @@ func TestLoadVerifiesTheAuthor(t *testing.T) {
 	require.Contains(t, f.message, "the store gives the plan")
 
 	l.engine.Authority = authority
+	bench := activities.Workbench{Compile: l.engine.Compile, Stated: func(trust.State, *plan.Node) error { return nil }}
+	l.engine.Renew = func() activities.Workbench { return bench }
 	require.Nil(t, start(ref, signed))
 	require.Nil(t, start(row.Digest, signed))
 	for want, f := range map[string]*failure{
@@ -82,8 +86,44 @@ func TestLoadVerifiesTheAuthor(t *testing.T) {
 	f = start(ref, signed)
 	require.Equal(t, contract.Blocked, f.kind)
 	require.False(t, f.retried)
-	_, f = l.start(t, `{"source":"the source"}`)
+	own := load(shape{}.plan(t))
+	own.plan.Nodes[source].InProcess, own.plan.Nodes[target].InProcess = true, true
+	own.engine.Authority = authority
+	_, f = own.start(t, `{"source":"the source"}`)
 	require.Nil(t, f, "a source rests on no publication")
+}
+
+// TestFactsNeedAStatement: in production a plan that calls what the admins have not stated does
+// not run, wherever no permit is asked for later.
+func TestFactsNeedAStatement(t *testing.T) {
+	_, authority := signer(t)
+	start := func(change func(*plan.Node)) (asked []string, f *failure) {
+		l := load(shape{}.plan(t))
+		l.plan.Nodes[source].InProcess = true
+		change(&l.plan.Nodes[target])
+		l.engine.Authority = authority
+		bench := activities.Workbench{Compile: l.engine.Compile, Stated: func(_ trust.State, n *plan.Node) error {
+			asked = append(asked, n.ID)
+			return errors.New("nobody has stated it")
+		}}
+		l.engine.Renew = func() activities.Workbench { return bench }
+		_, f = l.start(t, `{"source":"s"}`)
+		return asked, f
+	}
+	outside := func(*plan.Node) {}
+	asked, f := start(outside)
+	require.Equal(t, []string{"target"}, asked)
+	require.Equal(t, contract.Blocked, f.kind)
+	require.Equal(t, "the node target: nobody has stated it", f.message)
+	require.False(t, f.retried)
+
+	asked, f = start(func(n *plan.Node) { n.InProcess = true })
+	require.Empty(t, asked)
+	require.Nil(t, f)
+	authority.state.Audience = trust.Dev
+	asked, f = start(outside)
+	require.Empty(t, asked)
+	require.Nil(t, f)
 }
 
 // TestEffectsNeedAGrant: a plan with effects is refused at once where nobody has
@@ -113,6 +153,8 @@ func TestGrants(t *testing.T) {
 	agent := l.plan.Agent
 	authority.state.Agents = map[string]trust.AddAgent{agent: {AgentID: agent, Owner: "ada", Keys: []string{key.Public()}}}
 	l.engine.Authority, l.engine.Namespace = authority, "default"
+	bench := activities.Workbench{Compile: l.engine.Compile, Stated: func(trust.State, *plan.Node) error { return nil }}
+	l.engine.Renew = func() activities.Workbench { return bench }
 	l.engine.Now = func() time.Time { return now }
 	good := trust.Grant{
 		Deployment: "d", Audience: trust.Prod, Namespace: "default", WorkflowID: "w", Plan: plan.DigestOf(raw), Input: plan.DigestOf([]byte(`{}`)),

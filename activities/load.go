@@ -66,6 +66,9 @@ func (e *Engine) load(ctx context.Context, request *contract.LoadRequest, s *sub
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
+	if err := e.believed(ctx, &bench, shared); err != nil {
+		return nil, fail(ctx, loading, err)
+	}
 	admitted, input, err := e.admit(ctx, digest, input)
 	if err != nil {
 		return nil, fail(ctx, loading, err)

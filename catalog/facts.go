@@ -25,12 +25,9 @@ func (t *Template) Reviewed() bool {
 	return t.State() == plan.ManualReview || t.Trust == plan.ManualReview
 }
 
-// Stated reports whether the operation is called only as the admins have stated it: it has
-// an effect or a cost, people review each call, or an effect may rely on the operator's word
-// for what it answers.
-func (t *Template) Stated() bool {
-	return t.Effect.Acts() || t.Cost != nil || t.Reviewed() || !t.InProcess && (t.TrustedOutput || t.Endorses)
-}
+// Stated reports whether the operation is called, in production, only as the admins have stated it:
+// it is not a part of this program, or it has a cost.
+func (t *Template) Stated() bool { return !t.InProcess || t.Cost != nil }
 
 // Facts is what the operator says of the operation, and on which it depends what a plan may
 // do with it: a JSON object, which the admins state. What the defaults say is left out;

@@ -368,7 +368,7 @@ func (d *decision) understand(salt []byte) error {
 		return fmt.Errorf("the catalog has no operation %.200q with an effect", d.action.Operation)
 	case o.template.Fingerprint != d.action.Fingerprint:
 		return fmt.Errorf("its fingerprint is not that of the catalog's %s", o.template.Name())
-	case rank(d.action.Effect) < rank(o.template.Effect):
+	case d.action.Effect.Weaker(o.template.Effect):
 		return fmt.Errorf("its effect class is %s, and by the catalog %s is %s", d.action.Effect, o.template.Name(), o.template.Effect)
 	case o.fault != nil:
 		return fmt.Errorf("the catalog's input schema of %s: %w", o.template.Name(), o.fault)
@@ -380,11 +380,6 @@ func (d *decision) understand(salt []byte) error {
 	}
 	d.operation = o
 	return nil
-}
-
-// rank orders effect classes by how much they may do.
-func rank(e plan.EffectClass) int {
-	return slices.Index([]plan.EffectClass{plan.Pure, plan.Staged, plan.Committing, plan.Irreversible}, e)
 }
 
 // policy evaluates the rules, and what else the bundle says of the action.

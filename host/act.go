@@ -86,7 +86,7 @@ func (h *Host) vouched(ctx context.Context, said *trust.Reader, operations *cata
 		if err := o.shared(t.Name(), t.Provider, t.Effect); err != nil && !t.InProcess {
 			return err
 		}
-		if err := stated(operations, s, t.Name(), true); err != nil {
+		if err := stated(t, s, true); err != nil {
 			o.Logger.WarnContext(ctx, "an operation is not called", "operation", t.Name(), "error", err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/redact"
 	"chimera.ai/engine/skills"
+	"chimera.ai/engine/trust"
 )
 
 // cleaned is a caller whose answers, whatever comes back, hold no secret that the
@@ -124,6 +125,29 @@ func (c fitting) Call(ctx context.Context, r activities.Request) (activities.Ans
 	}
 	if err != nil {
 		return activities.Answer{}, contract.Errorf(contract.Blocked, "%w", err)
+	}
+	return c.Caller.Call(ctx, r)
+}
+
+// believing calls what the admins let it call, now: the plan may have been compiled before they
+// said so, and with another catalog.
+type believing struct {
+	activities.Caller
+	said  *trust.Reader
+	bench func() activities.Workbench
+}
+
+// Call implements activities.Caller.
+func (c believing) Call(ctx context.Context, r activities.Request) (activities.Answer, error) {
+	s, err := c.said.State(ctx)
+	switch {
+	case errors.Is(err, trust.ErrInvalid):
+		return activities.Answer{}, contract.Errorf(contract.Blocked, "%s is not called: %w", r.Node.Activity(), err)
+	case err != nil:
+		return activities.Answer{}, contract.Errorf(contract.Unsent, "%s is not called, since nobody knows what the admins have stated: %w", r.Node.Activity(), err)
+	}
+	if err := c.bench().Stated(s, r.Node); err != nil {
+		return activities.Answer{}, contract.Errorf(contract.Blocked, "%s is not called: %w", r.Node.Activity(), err)
 	}
 	return c.Caller.Call(ctx, r)
 }

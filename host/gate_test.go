@@ -243,3 +243,52 @@ func TestManifestsSwapped(t *testing.T) {
 	b.away, b.list = nil, b.list[:2]
 	call(pay(), contract.Blocked, "were seen before")
 }
+
+// TestBelieving: what the admins do not let be called now is not, whatever they said when the plan
+// was compiled.
+func TestBelieving(t *testing.T) {
+	b := newBank(t)
+	did, says := new(counter), error(nil)
+	c := believing{did, &trust.Reader{Source: &b.chain, Bootstrap: b.root}, func() activities.Workbench {
+		return activities.Workbench{Stated: func(trust.State, *plan.Node) error { return says }}
+	}}
+	refused := func(kind contract.Kind, want string) {
+		t.Helper()
+		before := did.calls
+		_, err := c.Call(t.Context(), activities.Request{Node: pay()})
+		var known *contract.Error
+		require.ErrorAs(t, err, &known)
+		require.Equal(t, kind, known.Kind)
+		require.ErrorContains(t, err, want)
+		require.Equal(t, before, did.calls)
+	}
+	_, err := c.Call(t.Context(), activities.Request{Node: pay()})
+	require.NoError(t, err)
+	require.Equal(t, 1, did.calls)
+	says = errors.New("they have blocked it")
+	refused(contract.Blocked, "bank/pay is not called: they have blocked it")
+	says, b.away = nil, errors.New("no route")
+	refused(contract.Unsent, "nobody knows what the admins have stated: read authority: no route")
+	b.away, b.list = nil, b.list[:1]
+	refused(contract.Blocked, "were seen before")
+}
+
+// TestStatedOfNodes: what counts is what the admins have stated, and what the catalog says now.
+func TestStatedOfNodes(t *testing.T) {
+	read := catalog.Template{ProviderType: plan.MCP, Provider: "bank", Operation: "read", Mode: plan.Deter, Effect: plan.Pure, Trust: plan.AllowAuto, Status: plan.AllowAuto}
+	bench := workbench(&catalog.Catalog{Templates: []catalog.Template{read}}, nil, nil)
+	facts, err := read.Facts()
+	require.NoError(t, err)
+	s := trust.State{Tools: map[string]trust.TrustTool{"bank/read": {ToolID: "bank/read", Status: "allow_auto", Facts: facts}}}
+	node := &plan.Node{ProviderType: plan.MCP, Provider: "bank", Operation: "read", Effect: plan.Pure, Trust: plan.AllowAuto}
+	require.NoError(t, bench.Stated(s, node))
+	require.ErrorContains(t, bench.Stated(trust.State{}, node), "no statement of the admins")
+	s.Tools["bank/read"] = trust.TrustTool{ToolID: "bank/read", Status: "block", Facts: facts}
+	require.ErrorContains(t, bench.Stated(s, node), "have stated block")
+	require.ErrorContains(t, bench.Stated(s, &plan.Node{ProviderType: plan.MCP, Provider: "bank", Operation: "write"}), "the catalog has no operation bank/write")
+
+	read.Effect = plan.Committing
+	bench = workbench(&catalog.Catalog{Templates: []catalog.Template{read}}, nil, nil)
+	require.ErrorContains(t, bench.Stated(s, node), "the plan says that bank/read is pure, and the catalog that it is committing")
+	require.ErrorContains(t, refusing(errors.New("no file")).Stated(s, node), "no file")
+}

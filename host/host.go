@@ -291,6 +291,11 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	}
 	if o.has(RoleTools) {
 		tools = outside(RoleTools)
+		if said != nil && o.production() {
+			r := h.reader(said)
+			r.holds = true
+			tools = believing{tools, said, r.workbench}
+		}
 		h.tools(&activities.Tools{Plans: plans, Values: values, Caller: tools})
 	}
 	if o.has(RoleGuardian) || o.has(RoleEffects) {

@@ -142,8 +142,15 @@ func parseRules(files *Files, texts map[string][]byte) (said rules, err error) {
 func workbench(operations *catalog.Catalog, bundle, shadow *policy.Bundle) activities.Workbench {
 	return activities.Workbench{
 		Policy: bundle.Digest(),
-		Stated: func(s trust.State, operation string, reviewed bool) error {
-			return stated(operations, s, operation, reviewed)
+		Stated: func(s trust.State, n *plan.Node) error {
+			t, err := find(operations, n.Activity())
+			switch {
+			case err != nil:
+				return err
+			case n.Effect.Weaker(t.Effect):
+				return fmt.Errorf("the plan says that %s is %s, and the catalog that it is %s", n.Activity(), n.Effect, t.Effect)
+			}
+			return stated(t, s, n.Reviewed())
 		},
 		Judge: sync.OnceValues(func() (activities.Judge, error) {
 			gate, found := guardian.New(bundle, operations)
@@ -173,19 +180,22 @@ func workbench(operations *catalog.Catalog, bundle, shadow *policy.Bundle) activ
 
 // stated returns an error unless the admins have stated what the catalog says of an
 // operation, and let it be called, without a review unless each call is reviewed.
-func stated(operations *catalog.Catalog, s trust.State, operation string, reviewed bool) error {
-	for i := range operations.Templates {
-		t := &operations.Templates[i]
-		if t.Name() != operation {
-			continue
-		}
-		facts, err := t.Facts()
-		if err != nil {
-			return err
-		}
-		return s.Stated(t.ToolID(), t.Fingerprint, facts, reviewed)
+func stated(t *catalog.Template, s trust.State, reviewed bool) error {
+	facts, err := t.Facts()
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("the catalog has no operation %s", operation)
+	return s.Stated(t.ToolID(), t.Fingerprint, facts, reviewed)
+}
+
+// find returns what a catalog says of an operation.
+func find(operations *catalog.Catalog, operation string) (*catalog.Template, error) {
+	for i := range operations.Templates {
+		if t := &operations.Templates[i]; t.Name() == operation {
+			return t, nil
+		}
+	}
+	return nil, fmt.Errorf("the catalog has no operation %s", operation)
 }
 
 // refusing refuses every plan.
@@ -197,6 +207,7 @@ func refusing(why error) activities.Workbench {
 	}
 	return activities.Workbench{
 		Compile: func(string) (*plan.Plan, diag.Diagnostics) { return nil, ds },
+		Stated:  func(trust.State, *plan.Node) error { return invalid{ds} },
 		Judge: func() (activities.Judge, error) {
 			return nil, fmt.Errorf("the catalog or the policy is not valid: %s", ds[0].Summary)
 		},

@@ -22,6 +22,12 @@ func (e EffectClass) Acts() bool { return e == Staged || e.Commits() }
 // Commits reports whether the effect of a call of the class is final.
 func (e EffectClass) Commits() bool { return e == Committing || e == Irreversible }
 
+// Weaker reports whether a call of the class may do less than one of another.
+func (e EffectClass) Weaker(than EffectClass) bool {
+	order := []EffectClass{Pure, Staged, Committing, Irreversible}
+	return slices.Index(order, e) < slices.Index(order, than)
+}
+
 // verifyEffect checks what a node says of its effect, alone.
 func (n *Node) verifyEffect() error {
 	effect := n.Effect != Pure

@@ -66,7 +66,7 @@ func toolTrustCommand(p *Program, fs *flag.FlagSet) action {
 		if env.findings.HasErrors() {
 			return &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
 		}
-		acts, err := toolActs(env.catalog, operands, *status, *file != "")
+		acts, err := toolActs(env.catalog, operands, *status)
 		if err != nil {
 			return err
 		}
@@ -119,16 +119,16 @@ func (p *Program) register(ctx context.Context, operations *catalog.Catalog, act
 	return open, s, nil
 }
 
-// toolActs are the acts that state what a catalog says of operations: of those that are named, of
-// all that were imported, or of all on which effects depend.
-func toolActs(operations *catalog.Catalog, named []string, status string, imported bool) (trust.Acts, error) {
+// toolActs are the acts that state what a catalog says of operations: of those that are named, or of
+// all that are not a part of this program.
+func toolActs(operations *catalog.Catalog, named []string, status string) (trust.Acts, error) {
 	var acts trust.Acts
 	var known []string
 	found := map[string]bool{}
 	for i := range operations.Templates {
 		t := &operations.Templates[i]
 		known = append(known, t.Name())
-		if len(named) > 0 && !slices.Contains(named, t.Name()) || len(named) == 0 && !t.Stated() && !(imported && t.Definition != nil) {
+		if len(named) > 0 && !slices.Contains(named, t.Name()) || len(named) == 0 && !t.Stated() {
 			continue
 		}
 		found[t.Name()] = true
