@@ -11,6 +11,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
 )
 
 // Engine is the provider of the built-in skills.
@@ -35,7 +36,8 @@ func Raisable() []contract.Kind {
 //   - engine/fail always fails, with the given message, kind (default
 //     tool_error) and details;
 //   - engine/pass returns its input;
-//   - engine/sleep waits for the given milliseconds, or until the call ends.
+//   - engine/sleep waits for the given milliseconds, or until the call ends;
+//   - engine/text returns the text of what an MCP tool without an output schema answers.
 func Builtin() []Skill {
 	object := json.RawMessage(`{"type":"object"}`)
 	return []Skill{
@@ -56,6 +58,12 @@ func Builtin() []Skill {
 			Description:  "Waits for the given number of milliseconds.",
 			InputSchema:  json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"ms":{"type":"integer","minimum":0,"maximum":%d}},"required":["ms"],"additionalProperties":false}`, MaxSleep.Milliseconds())),
 			OutputSchema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"slept_ms":{"type":"integer","minimum":0,"maximum":%d}},"required":["slept_ms"],"additionalProperties":false}`, MaxSleep.Milliseconds())),
+		},
+		{
+			Provider: Engine, Operation: "text", Mode: plan.Deter, Run: text,
+			Description:  "Returns the text of what an MCP tool answers: that of all blocks of the type text, with a line feed between them.",
+			InputSchema:  json.RawMessage(`{"type":"object","properties":{"content":{"type":"array","items":{"type":"object"}}},"required":["content"]}`),
+			OutputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}`),
 		},
 	}
 }
@@ -110,6 +118,31 @@ func sleep(ctx context.Context, input json.RawMessage) (json.RawMessage, error) 
 	case <-ctx.Done():
 		return nil, ended(ctx, "engine/sleep")
 	}
+}
+
+func text(_ context.Context, input json.RawMessage) (json.RawMessage, error) {
+	in, err := schemas.Decode(input)
+	if err != nil {
+		return nil, contract.Errorf(contract.Contract, "engine/text: read the input: %w", err)
+	}
+	fields, _ := in.(map[string]any)
+	blocks, ok := fields["content"].([]any)
+	if !ok {
+		return nil, contract.Errorf(contract.Contract, "engine/text: the input has no array content")
+	}
+	var texts []string
+	for i, b := range blocks {
+		block, _ := b.(map[string]any)
+		if block["type"] != "text" {
+			continue
+		}
+		t, ok := block["text"].(string)
+		if !ok {
+			return nil, contract.Errorf(contract.Contract, "engine/text: the text block %d has no text", i)
+		}
+		texts = append(texts, t)
+	}
+	return plan.Canonical(map[string]any{"text": strings.Join(texts, "\n")})
 }
 
 // milliseconds reads an integer in the sense of JSON Schema, which includes 1e3 and 5.0.

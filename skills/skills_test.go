@@ -169,3 +169,22 @@ func TestSleepStops(t *testing.T) {
 		require.Equal(t, contract.Cancelled, kindOf(t, err))
 	})
 }
+
+func TestText(t *testing.T) {
+	s := builtin(t, "text")
+	for input, want := range map[string]string{
+		`{"content":[]}`: `{"text":""}`,
+		`{"content":[{"type":"text","text":"a"}],"isError":false}`:                                                                            `{"text":"a"}`,
+		`{"content":[{"type":"text","text":"ä\n"},{"type":"image","data":"x","mimeType":"image/png"},{"type":"text","text":"b","Text":"c"}]}`: `{"text":"ä\n\nb"}`,
+	} {
+		out, err := s.Run(t.Context(), json.RawMessage(input))
+		require.NoError(t, err, input)
+		require.JSONEq(t, want, string(out), input)
+	}
+	for _, input := range []string{`{`, `{}`, `{"Content":[]}`, `{"content":{}}`, `{"content":[{"type":"text"}]}`, `{"content":[{"type":"text","text":7}]}`} {
+		_, err := s.Run(t.Context(), json.RawMessage(input))
+		var known *contract.Error
+		require.ErrorAs(t, err, &known, input)
+		require.Equal(t, contract.Contract, known.Kind, input)
+	}
+}
