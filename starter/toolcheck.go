@@ -13,41 +13,13 @@ import (
 
 	flag "github.com/spf13/pflag"
 
-	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/catalog/live"
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/host"
-	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/mcp"
-	"chimera.ai/engine/plan"
 )
-
-// What the catalog says of a tool that a server offers.
-const (
-	toolPinned   = "pinned"
-	toolUnpinned = "not pinned"
-	toolUnknown  = "not in the catalog"
-	toolDrift    = "drift"
-	toolMissing  = "missing"
-	toolEffect   = "effect"
-)
-
-// offer is a tool as a server offers it, or as the catalog has it, held against the other.
-type offer struct {
-	Server string `json:"server"`
-	Tool   string `json:"tool"`
-	// Fingerprint is that of the tool as it is, "" if it is missing or has none.
-	Fingerprint string `json:"fingerprint,omitempty"`
-	// State is one of the words above, and Problem what is wrong, "" if nothing is.
-	State   string `json:"state"`
-	Problem string `json:"problem,omitempty"`
-}
-
-// stale reports whether plans that use the catalog's entry would not run, or not as it says.
-func (o *offer) stale() bool {
-	return o.State == toolDrift || o.State == toolMissing || o.State == toolEffect
-}
 
 func toolListCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
@@ -67,13 +39,13 @@ func toolCheckCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		known := slices.DeleteFunc(all, func(o offer) bool { return o.State == toolUnknown })
+		known := slices.DeleteFunc(all, func(o live.Offer) bool { return o.State == live.Unknown })
 		if err := p.sayOffers(known); err != nil {
 			return err
 		}
 		stale := 0
 		for i := range known {
-			if known[i].stale() {
+			if known[i].Stale() {
 				stale++
 			}
 		}
@@ -151,7 +123,7 @@ func (p *Program) showTool(server string, t mcp.Tool) error {
 
 // offers holds what servers offer against the catalog; all servers of the configuration if none is
 // named.
-func (p *Program) offers(ctx context.Context, catalogFile string, servers []string) ([]offer, error) {
+func (p *Program) offers(ctx context.Context, catalogFile string, servers []string) ([]live.Offer, error) {
 	env, err := p.environment(ctx, catalogFile, "")
 	if err != nil {
 		return nil, err
@@ -159,78 +131,15 @@ func (p *Program) offers(ctx context.Context, catalogFile string, servers []stri
 	if env.findings.HasErrors() {
 		return nil, &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
 	}
-	tools, err := p.listed(ctx, servers)
+	asked := map[string]live.Server{}
+	err = p.asked(servers, func(pool *mcp.Pool, name string) (err error) {
+		asked[name], err = live.Ask(ctx, pool, name, env.catalog.Templates)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	return hold(env.catalog.Templates, tools), nil
-}
-
-// hold holds templates against the tools that servers offer, by the servers' names.
-func hold(templates []catalog.Template, tools map[string][]mcp.Tool) (out []offer) {
-	for _, server := range slices.Sorted(maps.Keys(tools)) {
-		known := map[string]*catalog.Template{}
-		for i := range templates {
-			if t := &templates[i]; t.ProviderType == plan.MCP && t.Provider == server && t.Resource == nil {
-				known[t.Operation] = t
-			}
-		}
-		var names []string
-		for _, tool := range tools[server] {
-			names = append(names, tool.Name)
-			out = append(out, held(server, tool, known[tool.Name]))
-			delete(known, tool.Name)
-		}
-		for _, name := range slices.Sorted(maps.Keys(known)) {
-			o := offer{Server: server, Tool: name, State: toolMissing, Problem: "the server has no such tool"}
-			if near := syntax.Nearest(name, names); near != "" {
-				o.Problem += "; it has " + near
-			}
-			out = append(out, o)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b offer) int { return strings.Compare(a.Server+"/"+a.Tool, b.Server+"/"+b.Tool) })
-	return out
-}
-
-// held holds a template, nil if there is none, against its tool.
-func held(server string, tool mcp.Tool, t *catalog.Template) offer {
-	o := offer{Server: server, Tool: tool.Name, State: toolUnknown}
-	print, err := fingerprint.Tool(tool.Raw)
-	o.Fingerprint = print.Digest
-	switch {
-	case err != nil && t == nil:
-		o.Problem = err.Error()
-	case t == nil:
-	case t.Fingerprint != "" && (err != nil || t.Fingerprint != print.Digest):
-		o.State, o.Problem = toolDrift, "the catalog pins "+t.Fingerprint
-	case t.Effect == plan.Pure && acts(tool.Raw):
-		o.State, o.Problem = toolEffect, "the catalog says that it is pure, and the server that it changes something"
-	case t.Fingerprint == "":
-		o.State = toolUnpinned
-		if err != nil {
-			o.Problem = err.Error() // why it cannot be pinned
-		}
-	default:
-		o.State = toolPinned
-	}
-	return o
-}
-
-// acts reports whether a server says of its tool that it changes something. Without a hint it says
-// nothing.
-func acts(definition json.RawMessage) bool {
-	var t struct {
-		Annotations struct {
-			ReadOnly    *bool `json:"readOnlyHint"`
-			Destructive *bool `json:"destructiveHint"`
-		} `json:"annotations"`
-	}
-	if json.Unmarshal(definition, &t) != nil {
-		return false // it is not one of the protocol's, and its fingerprint tells
-	}
-	a := t.Annotations
-	return a.ReadOnly != nil && !*a.ReadOnly || a.Destructive != nil && *a.Destructive && (a.ReadOnly == nil || !*a.ReadOnly)
+	return live.Compare(env.catalog.Templates, asked), nil
 }
 
 // listed lists the tools of servers of the configuration; of all of them if none is named.
@@ -299,13 +208,13 @@ func (p *Program) servers(names []string) (map[string]mcp.Server, error) {
 }
 
 // sayOffers prints tools, each with what the catalog says of it.
-func (p *Program) sayOffers(all []offer) error {
+func (p *Program) sayOffers(all []live.Offer) error {
 	if p.json() {
 		if all == nil {
-			all = []offer{}
+			all = []live.Offer{}
 		}
 		return p.document(struct {
-			Tools []offer `json:"tools"`
+			Tools []live.Offer `json:"tools"`
 		}{all})
 	}
 	for _, o := range all {

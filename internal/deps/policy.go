@@ -168,6 +168,8 @@ var Rules = []Rule{
 		Never: []string{"workflows", "activities", "guardian", "ledger", "compiler", "host", "Temporal", "mcp-go"}},
 	{Path: "mcp", Zone: Effects, Owns: "calls of MCP tools, and resources, over stdio and HTTP",
 		Never: []string{"workflows", "activities", "guardian", "ledger", "compiler", "host", "Temporal"}},
+	{Path: "catalog/live", Zone: Effects, Owns: "what a catalog says of MCP servers, held against what they offer now",
+		Never: []string{"workflows", "activities", "guardian", "ledger", "compiler", "skills", "host", "config", "Temporal"}},
 	{Path: "conform", Zone: Effects, Owns: "the conformance suite for MCP servers",
 		Never: []string{"workflows", "activities", "guardian", "ledger", "compiler", "skills", "host", "config", "Temporal"}},
 	{Path: "blob", Zone: Effects, Owns: "the content-addressed store of plans and large values",

@@ -1,0 +1,94 @@
+package live
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/fingerprint"
+	"chimera.ai/engine/mcp"
+	"chimera.ai/engine/plan"
+)
+
+func TestCompare(t *testing.T) {
+	tool := func(raw string) mcp.Tool {
+		var named struct{ Name string }
+		require.NoError(t, json.Unmarshal([]byte(raw), &named))
+		return mcp.Tool{Name: named.Name, Raw: json.RawMessage(raw)}
+	}
+	read := tool(`{"name":"read","inputSchema":{}}`)
+	print, err := fingerprint.Tool(read.Raw)
+	require.NoError(t, err)
+	said, err := fingerprint.Instructions("Be kind.")
+	require.NoError(t, err)
+	page := mcp.Resource{URI: "file:///a", Name: "a"}
+	paged, err := page.Fingerprint()
+	require.NoError(t, err)
+	server := Server{
+		Introduction: mcp.Introduction{Introduction: fingerprint.Introduction{Instructions: "Be kind."}, Endpoint: "sha256:here"},
+		Tools:        []mcp.Tool{tool(`{"name":"write","annotations":{"readOnlyHint":false}}`), read, tool(`{"name":"odd","inputSchema":9007199254740993}`)},
+		Resources:    []mcp.Resource{page},
+	}
+	pinned := func(change func(*catalog.Template)) catalog.Template {
+		x := catalog.Template{ProviderType: plan.MCP, Provider: "files", Operation: "read", Fingerprint: print.Digest, Effect: plan.Pure}
+		change(&x)
+		return x
+	}
+	for name, c := range map[string]struct {
+		change func(*catalog.Template)
+		want   Offer
+	}{
+		"pinned":       {func(*catalog.Template) {}, Offer{"files", "read", print.Digest, Pinned, ""}},
+		"whole":        {func(x *catalog.Template) { x.Endpoints, x.Instructions = []string{"sha256:there", "sha256:here"}, said }, Offer{"files", "read", print.Digest, Pinned, ""}},
+		"unpinned":     {func(x *catalog.Template) { x.Fingerprint = "" }, Offer{"files", "read", print.Digest, Unpinned, ""}},
+		"other":        {func(x *catalog.Template) { x.Fingerprint = "sha256:00" }, Offer{"files", "read", print.Digest, Drift, "the catalog pins sha256:00"}},
+		"endpoint":     {func(x *catalog.Template) { x.Endpoints = []string{"sha256:there"} }, Offer{"files", "read", print.Digest, Drift, "the digest of the server's endpoint is sha256:here, and the catalog pins sha256:there"}},
+		"instructions": {func(x *catalog.Template) { x.Instructions = "sha256:00" }, Offer{"files", "read", print.Digest, Drift, "the server's instructions are not those that the catalog pins"}},
+		"effect":       {func(x *catalog.Template) { x.Operation, x.Fingerprint = "write", "" }, Offer{"files", "write", "", Effect, "the catalog says that it is pure, and the server that it changes something"}},
+		"missing":      {func(x *catalog.Template) { x.Operation = "reed" }, Offer{"files", "reed", "", Missing, "the server has no such tool; it has read"}},
+		"resource":     {func(x *catalog.Template) { x.Operation, x.Resource, x.Fingerprint = "page", &plan.Resource{}, paged }, Offer{"files", "page", paged, Pinned, ""}},
+		"gone resource": {func(x *catalog.Template) { x.Operation, x.Resource = "page", &plan.Resource{} },
+			Offer{"files", "page", "", Drift, "no resource of the server is the one that the catalog pins by " + print.Digest}},
+		"moved resource": {func(x *catalog.Template) {
+			x.Operation, x.Resource, x.Fingerprint, x.Instructions = "page", &plan.Resource{}, paged, "sha256:00"
+		},
+			Offer{"files", "page", paged, Drift, "the server's instructions are not those that the catalog pins"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := pinned(c.change)
+			others := []catalog.Template{
+				{ProviderType: plan.Skill, Provider: "files", Operation: "count"}, {ProviderType: plan.MCP, Provider: "bank", Operation: "pay"},
+				{ProviderType: plan.MCP, Provider: "files", Operation: "any", Resource: &plan.Resource{}},
+			}
+			var got []Offer
+			for _, o := range Compare(append(others, x), map[string]Server{"files": server}) {
+				if c.want.Tool == "write" || o.State != Unknown {
+					got = append(got, o)
+				}
+			}
+			got = only(got, x.Operation)
+			if c.want.Tool == "write" {
+				require.NotEmpty(t, got[0].Fingerprint)
+				got[0].Fingerprint = ""
+			}
+			require.Equal(t, []Offer{c.want}, got)
+			require.Equal(t, c.want.State != Pinned && c.want.State != Unpinned, got[0].Stale())
+		})
+	}
+	all := Compare(nil, map[string]Server{"files": server})
+	require.Len(t, all, 3)
+	require.Equal(t, []string{"odd", "read", "write"}, []string{all[0].Tool, all[1].Tool, all[2].Tool})
+	require.Contains(t, all[0].Problem, "9007199254740993")
+	require.False(t, all[0].Stale())
+}
+
+func only(all []Offer, tool string) (out []Offer) {
+	for _, o := range all {
+		if o.Tool == tool {
+			out = append(out, o)
+		}
+	}
+	return out
+}
