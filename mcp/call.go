@@ -91,7 +91,7 @@ func (s *server) through(ctx context.Context, pin Pin, do func(*conn) reply) (re
 		}
 		c, bad := s.client(ctx)
 		if bad != nil {
-			return reply{err: bad}, nil
+			return reply{err: pin.drifted(bad)}, nil
 		}
 		answer := do(c)
 		if answer.err == nil {
@@ -99,6 +99,7 @@ func (s *server) through(ctx context.Context, pin Pin, do func(*conn) reply) (re
 			return answer, c
 		}
 		if answer.err.Kind != contract.Unsent || c.usable() || ctx.Err() != nil || try == tries {
+			answer.err = pin.drifted(answer.err)
 			return answer, c
 		}
 	}

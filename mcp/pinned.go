@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,7 +34,8 @@ type Pin struct {
 // server is and what it said of itself, lists its tools, compares, calls, and with Again lists and
 // compares once more, all by the same process, or in one session with a remote server whose key stays
 // the same. A server at no pinned endpoint is not started. Further kinds of its error are
-//   - drift: the server or the tool is another one, or is not there, and was not called;
+//   - drift: the server or the tool is another one, or is not there, and was not called: so it is, too,
+//     if a remote server has a certificate of another authority or name, or no key of TLS.Pins;
 //   - blocked: the tools could not be listed, or the server's files not be read, and it was not called;
 //   - outcome_unknown: it was called, and was another one, or could not be listed, after that.
 func (p *Pool) CallPinned(ctx context.Context, server, tool string, args json.RawMessage, pin Pin) (Result, error) {
@@ -93,6 +95,19 @@ func (p Pin) at(endpoint string) error {
 		return nil
 	}
 	return fmt.Errorf("it is not the server that was approved: the digest of its endpoint is %s, and %s is pinned", endpoint, strings.Join(p.Endpoints, " or "))
+}
+
+// drifted is the error of what was not sent to a server, where something is pinned: if another server
+// answers in its place, it is not the one that was approved. Where nothing is, nobody has said which it
+// has to be, and the server is out of reach.
+func (p Pin) drifted(err *contract.Error) *contract.Error {
+	pinned := p.Fingerprint != "" || len(p.Endpoints) > 0 || p.Instructions != ""
+	if !pinned || err.Kind != contract.Unsent || !errors.As(err, new(*stranger)) {
+		return err
+	}
+	drift := *err
+	drift.Kind = contract.Drift
+	return &drift
 }
 
 // expects returns an error if there is no client, and one would be of a server at no endpoint that is

@@ -52,7 +52,7 @@ func (w *web) post(ctx context.Context, line []byte, r *request) (*http.Response
 	}
 	response, err := w.peer.transport.RoundTrip(request)
 	if err != nil {
-		return nil, w.broken(r, err)
+		return nil, w.broken(r, identify(err))
 	}
 	if response.StatusCode >= 200 && response.StatusCode < 300 && r != nil && r.method == string(mcp.MethodInitialize) {
 		if id := response.Header.Get(mcp.HeaderSessionID); id != "" {

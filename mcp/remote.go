@@ -132,6 +132,28 @@ func validPin(pin string) bool {
 // errOtherPeer ends a session in which a connection leads to another server than the first.
 var errOtherPeer = errors.New("another server than at the beginning of the session answers: its key differs")
 
+// errUnpinned ends a connection to a server that has none of the keys that are pinned.
+var errUnpinned = errors.New("no key in the server's verified chain is a pinned one")
+
+// stranger is the error of a connection to a server that is another one than is meant, by its
+// authority, its name or its key. Nothing was sent to it.
+type stranger struct{ why error }
+
+func (s *stranger) Error() string { return "another server answers: " + s.why.Error() }
+
+func (s *stranger) Unwrap() error { return s.why }
+
+// identify makes a stranger's error of one of TLS, if it is. A certificate that has expired is that of the
+// same server.
+func identify(err error) error {
+	var authority x509.UnknownAuthorityError
+	var name x509.HostnameError
+	if errors.Is(err, errUnpinned) || errors.As(err, &authority) || errors.As(err, &name) {
+		return &stranger{err}
+	}
+	return err
+}
+
 // verifier checks the connections of one session.
 type verifier struct {
 	pins []string
@@ -151,7 +173,7 @@ func (v *verifier) verify(state tls.ConnectionState) error {
 		pinned = pinned || slices.ContainsFunc(chain, func(c *x509.Certificate) bool { return slices.Contains(v.pins, keyDigest(c)) })
 	}
 	if !pinned {
-		return errors.New("no key in the server's verified chain is a pinned one")
+		return errUnpinned
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -58,7 +58,9 @@ func (c *conn) notRunning() *contract.Error {
 		own := *c.reason
 		return &own
 	}
-	return c.unsent("not running: %s", c.reason.Message)
+	bad := c.unsent("not running: %s", c.reason.Message)
+	bad.Cause = c.reason
+	return bad
 }
 
 // withdraw gives up a request whose context has ended.

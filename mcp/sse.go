@@ -59,7 +59,7 @@ func (s *sse) receive() {
 	request.Header.Set("Accept", "text/event-stream")
 	response, err := s.peer.transport.RoundTrip(request)
 	if err != nil {
-		s.c.fail(s.c.unsent("%w", err))
+		s.c.fail(s.c.unsent("%w", identify(err)))
 		return
 	}
 	defer response.Body.Close()
