@@ -136,6 +136,10 @@ func (h *hostile) run() {
 }
 
 func (h *hostile) take(m message) {
+	if attacked(os.Stdout, strings.TrimPrefix(h.mode, attackMode), m) {
+		fmt.Println()
+		return
+	}
 	switch m.Method {
 	case "":
 		var id string

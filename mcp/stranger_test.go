@@ -83,19 +83,19 @@ func TestStrangers(t *testing.T) {
 		now  tls.Certificate
 		want contract.Kind // of a pinned call, or "" if it is made
 	}{
-		"renewed":                                     {nil, ours.renewed(t, cert, same), ""},
-		"renewed, its key pinned":                     {[]string{leaf}, ours.renewed(t, cert, same), ""},
-		"renewed with another key":                    {nil, other, ""},
-		"renewed with another key, authority pinned":  {[]string{ca}, other, ""},
-		"renewed with another key, which is pinned":   {[]string{leaf, next}, other, ""},
-		"renewed with another key, not the pinned":    {[]string{leaf}, other, contract.Drift},
-		"another authority":                           {nil, others.renewed(t, cert, same), contract.Drift},
-		"another authority, the same key pinned":      {[]string{leaf}, others.renewed(t, cert, same), contract.Drift},
-		"another name":                                {nil, ours.renewed(t, cert, elsewhere), contract.Drift},
-		"another name, the same key pinned":           {[]string{leaf}, ours.renewed(t, cert, elsewhere), contract.Drift},
-		"expired":                                     {nil, ours.renewed(t, cert, expired), contract.Unsent},
-		"expired, its key pinned":                     {[]string{leaf}, ours.renewed(t, cert, expired), contract.Unsent},
-		"no certificate": {nil, tls.Certificate{}, contract.Unsent},
+		"renewed":                                    {nil, ours.renewed(t, cert, same), ""},
+		"renewed, its key pinned":                    {[]string{leaf}, ours.renewed(t, cert, same), ""},
+		"renewed with another key":                   {nil, other, ""},
+		"renewed with another key, authority pinned": {[]string{ca}, other, ""},
+		"renewed with another key, which is pinned":  {[]string{leaf, next}, other, ""},
+		"renewed with another key, not the pinned":   {[]string{leaf}, other, contract.Drift},
+		"another authority":                          {nil, others.renewed(t, cert, same), contract.Drift},
+		"another authority, the same key pinned":     {[]string{leaf}, others.renewed(t, cert, same), contract.Drift},
+		"another name":                               {nil, ours.renewed(t, cert, elsewhere), contract.Drift},
+		"another name, the same key pinned":          {[]string{leaf}, ours.renewed(t, cert, elsewhere), contract.Drift},
+		"expired":                                    {nil, ours.renewed(t, cert, expired), contract.Unsent},
+		"expired, its key pinned":                    {[]string{leaf}, ours.renewed(t, cert, expired), contract.Unsent},
+		"no certificate":                             {nil, tls.Certificate{}, contract.Unsent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			idle(t)
