@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"runtime"
 	"runtime/metrics"
 	"strconv"
@@ -41,6 +42,16 @@ func attacked(w io.Writer, name string, m message) bool {
 		return false
 	}
 	a.write(w, m)
+	return true
+}
+
+// attack attacks on stdio.
+func (h *hostile) attack(m message) bool {
+	name, ok := strings.CutPrefix(h.mode, attackMode)
+	if !ok || !attacked(os.Stdout, name, m) {
+		return false
+	}
+	fmt.Println()
 	return true
 }
 

@@ -136,8 +136,7 @@ func (h *hostile) run() {
 }
 
 func (h *hostile) take(m message) {
-	if attacked(os.Stdout, strings.TrimPrefix(h.mode, attackMode), m) {
-		fmt.Println()
+	if h.attack(m) || h.vary(m) {
 		return
 	}
 	switch m.Method {
