@@ -1,0 +1,131 @@
+package host_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	protocol "github.com/mark3labs/mcp-go/mcp"
+	mcpserver "github.com/mark3labs/mcp-go/server"
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/fingerprint"
+	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/mcp"
+)
+
+// selfSigned is a certificate for this machine, which is its own authority.
+func selfSigned(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	require.NoError(t, err)
+	leaf, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+}
+
+// TestStrangersAreDrift: an effect at a pinned endpoint at which another server answers is not
+// tried again, takes the error edge of drift, and has no call and no cost.
+func TestStrangersAreDrift(t *testing.T) {
+	stage.Parallel(t)
+	certs := []tls.Certificate{selfSigned(t), selfSigned(t), selfSigned(t)}
+	var shown, asked, paid atomic.Int64
+	s := mcpserver.NewMCPServer("bank", "1", mcpserver.WithToolCapabilities(true))
+	s.AddTool(protocol.NewTool("pay", protocol.WithString("line")), func(context.Context, protocol.CallToolRequest) (*protocol.CallToolResult, error) {
+		paid.Add(1)
+		return protocol.NewToolResultStructured(map[string]any{"ok": true}, "paid"), nil
+	})
+	inner := mcpserver.NewStreamableHTTPServer(s, mcpserver.WithStateful(true))
+	t.Cleanup(func() { require.NoError(t, inner.Shutdown(context.Background())) })
+	site := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Connection", "close")
+		inner.ServeHTTP(w, r)
+	}))
+	site.Config.ErrorLog = log.New(io.Discard, "", 0)
+	site.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return &tls.Config{Certificates: certs[shown.Load():][:1]}, nil
+	}}
+	site.StartTLS()
+	t.Cleanup(site.Close)
+
+	// The second certificate is of a known authority, but has no pinned key; the third is of none.
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	var known []byte
+	for _, c := range certs[:2] {
+		known = append(known, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]})...)
+	}
+	require.NoError(t, os.WriteFile(file, known, 0o600))
+	key := sha256.Sum256(certs[0].Leaf.RawSubjectPublicKeyInfo)
+	server := mcp.Server{
+		URL: site.URL + "/mcp", Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		TLS: mcp.TLS{CAFile: file, Pins: []string{"sha256:" + hex.EncodeToString(key[:])}},
+	}
+	identity, err := server.Endpoint()
+	require.NoError(t, err)
+	endpoint, err := fingerprint.Endpoint(identity)
+	require.NoError(t, err)
+	a := prepare(t, "none", "", strings.Replace(wiredCatalog, "cost:", fmt.Sprintf("endpoints: [%q], cost:", endpoint), 1), wiredPolicy)
+	a.options.Executables, a.options.Servers = nil, map[string]mcp.Server{"bank": server}
+	a.options.Store.Dir = t.TempDir()
+	a.Deployment = stage.Deploy(t, &a.options)
+	a.again(t)
+	a.Begin(t, a.ledger())
+	a.budget(t, "10.00")
+	digest := a.publish(t, strings.NewReplacer(
+		"properties: {ok: {type: boolean}}, required: [ok]},\n  nodes: [", `properties: {ok: {type: boolean}, kind: {type: string}}},
+  nodes: [{id: other, template: engine/pass, input_schema: {type: object, properties: {kind: {type: string}}, required: [kind]}, output_schema: {type: object, properties: {kind: {type: string}}, required: [kind]}}, `,
+		"edges: [$input.line -> pay.line, pay.ok -> $output.ok]", `edges: [$input.line -> pay.line, {from_node: pay, from_port: ok, to_node: $output, to_port: ok, edge_type: data, required: false},
+    {from_node: pay, from_port: $error, to_node: other, to_port: kind, edge_type: error, required: true, when: "error.kind == 'drift'", transform: "${error.kind}"},
+    {from_node: other, from_port: kind, to_node: $output, to_port: kind, edge_type: data, required: false}]`,
+	).Replace(wiredPlan))
+	var out struct {
+		OK   bool
+		Kind contract.Kind
+	}
+	require.NoError(t, stage.Await(t, a.h.Client(), a.start(t, "same", digest, `{"line":"a"}`), &out))
+	require.True(t, out.OK)
+	require.EqualValues(t, 1, paid.Load())
+	before := asked.Load()
+	for i, name := range []string{"another key", "another authority"} {
+		shown.Store(int64(i + 1))
+		out.Kind = ""
+		run := a.start(t, strings.ReplaceAll(name, " ", "-"), digest, `{"line":"b"}`)
+		require.NoError(t, stage.Await(t, a.h.Client(), run, &out), name)
+		require.Equal(t, contract.Drift, out.Kind, name)
+		row := a.row(t, run)
+		require.Equal(t, "released", string(row.State), name)
+		require.Equal(t, 1, row.Attempt, name)
+		a.replays(t, run)
+	}
+	require.Equal(t, before, asked.Load())
+	require.EqualValues(t, 1, paid.Load())
+	require.Equal(t, "0.00 1.00", a.spent(t))
+}
