@@ -12,6 +12,7 @@ import (
 	"runtime/metrics"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -202,6 +203,32 @@ func peak(f func()) uint64 {
 // maxHeap bounds the heap that one answer may cost, whatever it is, with the default bounds: an
 // answer of MaxLine, and its values.
 const maxHeap = 384 << 20
+
+// TestManyAttacks: as many large answers at once as there may be cost no more than their texts, and the
+// values of few.
+func TestManyAttacks(t *testing.T) {
+	lengthy.Skip(t)
+	idle(t)
+	s := newSite(t)
+	s.meanwhile(func(w http.ResponseWriter, _ *http.Request, m message) bool {
+		w.Header().Set("Content-Type", "application/json")
+		return attacked(w, "many values", m)
+	})
+	p := s.pool(t)
+	grown := peak(func() {
+		var all sync.WaitGroup
+		for range 32 {
+			all.Go(func() {
+				if _, err := p.Call(t.Context(), "h", "echo", nil); failure(t, err).Kind != contract.TooLarge {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	})
+	t.Logf("%d MiB", grown>>20)
+	require.Less(t, grown, uint64(2*32*quiet.withDefaults().MaxLine+maxHeavy*maxHeap/2))
+}
 
 // TestAttacks: whatever a server answers, on stdio and on HTTP, the call fails in time, with the
 // right kind and with bounded memory, and the same pool serves the same server again, and

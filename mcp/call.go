@@ -23,6 +23,25 @@ const (
 	maxDetails = 16 << 10
 )
 
+// Decoded, an answer takes many times the memory of its text. Of those over heavy bytes, no more
+// than maxHeavy are decoded at a time in a process.
+const (
+	heavy    = 1 << 20
+	maxHeavy = 2
+)
+
+var turns = make(chan struct{}, maxHeavy)
+
+// turn waits until a message or a result may be decoded. The caller must call done when it needs its
+// values no more.
+func turn(text []byte) (done func()) {
+	if len(text) <= heavy {
+		return func() {}
+	}
+	turns <- struct{}{}
+	return func() { <-turns }
+}
+
 // tries bounds the clients that one call tries, if each dies before the call is sent.
 const tries = 3
 
@@ -119,6 +138,7 @@ func (c *conn) judge(tool string, answer reply) (Result, *contract.Error) {
 	invalid := func(format string, args ...any) (Result, *contract.Error) {
 		return Result{}, c.errorf(contract.InvalidOutput, "the result of %q %w", tool, fmt.Errorf(format, args...))
 	}
+	defer turn(answer.result)()
 	value, err := schemas.Decode(answer.result)
 	if errors.Is(err, schemas.ErrTooLarge) {
 		return Result{}, c.errorf(contract.TooLarge, "the result of %q: %w", tool, err)

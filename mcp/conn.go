@@ -48,7 +48,7 @@ type conn struct {
 	reason *contract.Error
 	noise  noise
 	// last is the last list of tools, whose bytes seldom change.
-	last listing
+	last listed
 	// prints has the last fingerprint of each tool.
 	prints map[string]seen
 

@@ -84,8 +84,9 @@ type Options struct {
 	// AskGrace is how long a call may still succeed after its server has asked for input
 	// and has been refused: 1 s.
 	AskGrace time.Duration
-	// MaxLine bounds one message, in either direction, in bytes: 16 MiB. MaxCalls times
-	// MaxLine bounds the memory that a server can make the pool use.
+	// MaxLine bounds one message, in either direction, in bytes: 16 MiB. A server can make the
+	// pool use about twice MaxCalls times MaxLine of memory, and with the values of one answer
+	// up to 384 MiB more.
 	MaxLine int
 	// MaxNoise bounds, in bytes a minute, what a server writes besides answers: garbage,
 	// notifications, requests, and its standard error: 64 MiB.

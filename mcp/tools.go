@@ -38,8 +38,8 @@ func (p *Pool) Tools(ctx context.Context, server string) ([]Tool, error) {
 	return tools, nil
 }
 
-// listing is what a server listed last.
-type listing struct {
+// listed is what a server listed last.
+type listed struct {
 	pages []*page
 	tools []Tool
 }
@@ -72,7 +72,7 @@ func (c *conn) list(ctx context.Context) ([]Tool, *contract.Error) {
 		}
 	}
 	c.mu.Lock()
-	c.last = listing{pages, tools}
+	c.last = listed{pages, tools}
 	c.mu.Unlock()
 	return tools, nil
 }
