@@ -45,6 +45,11 @@ type Request struct {
 	Node *plan.Node
 	// Input is valid by the node's input schema.
 	Input json.RawMessage
+	// Agent is the agent of the plan, for which the call is made.
+	Agent string
+	// Run is the origin of the run, which a run has in common with all that continue it: after a
+	// reset or as new.
+	Run string
 }
 
 // Answer is what an operation has answered.

@@ -154,7 +154,7 @@ func (n *node) run(ctx context.Context, caller Caller, call *contract.Call) (con
 	if n.spec.Guarded() {
 		return contract.Outcome{}, contract.Errorf(contract.Blocked, "%s is %s (%s), and only the role effects calls what needs a permit", n.spec.Activity(), n.spec.Effect, n.spec.Trust)
 	}
-	answer, err := invoke(ctx, caller, Request{Node: n.spec, Input: raw})
+	answer, err := invoke(ctx, caller, n.request(raw, call.Run.Origin))
 	if err != nil {
 		return contract.Outcome{}, err
 	}
@@ -181,6 +181,11 @@ func (n *node) run(ctx context.Context, caller Caller, call *contract.Call) (con
 		out.Spent = m.Amount()
 	}
 	return out, nil
+}
+
+// request asks for a call of the node on behalf of the plan's agent. run is the run's origin.
+func (n *node) request(input json.RawMessage, run string) Request {
+	return Request{Node: n.spec, Input: input, Agent: n.plan.Agent, Run: run}
 }
 
 // accept returns the first form of the output that matches the node's output

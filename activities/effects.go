@@ -118,7 +118,7 @@ func (f *Effects) act(ctx, store context.Context, e *effect, call *contract.Call
 	// The call ends before the store takes it for over.
 	within, cancel := context.WithDeadline(ctx, begin.Add(lasts-overtime))
 	defer cancel()
-	answer, err := invoke(within, f.Caller, Request{Node: e.node.spec, Input: e.input})
+	answer, err := invoke(within, f.Caller, e.node.request(e.input, e.run.Origin))
 	var output any
 	if err == nil {
 		err = recovered("what checks an output", func() (err error) {

@@ -107,7 +107,7 @@ func (f *Effects) verified(ctx, store context.Context, e *effect, call *contract
 	if err != nil {
 		return false, nil, err
 	}
-	said, err := f.said(ctx, by, raw)
+	said, err := f.said(ctx, by, raw, e.run.Origin)
 	if err != nil {
 		return false, nil, err
 	}
@@ -138,9 +138,9 @@ func evaluated(raw json.RawMessage, scope expr.Scope, vars expr.Vars) (any, erro
 }
 
 // said calls the node that verifies, as often as its contract allows.
-func (f *Effects) said(ctx context.Context, by *node, input []byte) (any, error) {
+func (f *Effects) said(ctx context.Context, by *node, input []byte, run string) (any, error) {
 	for attempt := 1; ; attempt++ {
-		answer, err := invoke(ctx, f.Caller, Request{Node: by.spec, Input: input})
+		answer, err := invoke(ctx, f.Caller, by.request(input, run))
 		var output any
 		if err == nil {
 			err = recovered("what checks an output", func() (err error) {

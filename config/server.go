@@ -35,6 +35,11 @@ type Server struct {
 	Roles []string
 	// Manifest is the file of its publisher's manifest, or "".
 	Manifest string
+	// Sessions says whose calls share a session with it: "agent", "run" or "shared"; "" means
+	// "agent".
+	Sessions string
+	// MaxSessions bounds the sessions with it; 0 means the default.
+	MaxSessions int
 
 	// URL is where a remote server is, or "". The rest is about remote servers alone.
 	URL string

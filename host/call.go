@@ -77,6 +77,7 @@ func (c children) call(ctx context.Context, r activities.Request) (activities.An
 	if by := c.callers[n.Provider]; len(by) > 0 && !slices.Contains(by, c.role) {
 		return activities.Answer{}, contract.Errorf(contract.Contract, "the role %s does not call %s: the configuration gives it to %s", c.role, n.Activity(), by[0])
 	}
+	c.pool = c.pool.For(mcp.Principal{Agent: r.Agent, Run: r.Run})
 	if n.Resource != nil {
 		return one(c.resource(ctx, n, r.Input))
 	}

@@ -267,11 +267,15 @@ func Servers(c config.Config) map[string]mcp.Server {
 	out := make(map[string]mcp.Server, len(c.MCPServers))
 	for name, s := range c.MCPServers {
 		if s.URL == "" {
-			out[name] = mcp.Server{Command: s.Command, Args: s.Args, Env: s.Environ(), Public: s.Public, Dir: s.Dir, Pin: s.Pin, Base: c.Folder()}
+			out[name] = mcp.Server{
+				Command: s.Command, Args: s.Args, Env: s.Environ(), Public: s.Public, Dir: s.Dir, Pin: s.Pin, Base: c.Folder(),
+				Sessions: mcp.Sharing(s.Sessions), MaxSessions: s.MaxSessions,
+			}
 			continue
 		}
 		remote := mcp.Server{
 			URL: s.URL, SSE: s.Type == "sse", Headers: s.Sent(), Addresses: s.Addresses,
+			Sessions: mcp.Sharing(s.Sessions), MaxSessions: s.MaxSessions,
 			TLS: mcp.TLS{CAFile: s.TLS.CAFile, CertFile: s.TLS.CertFile, KeyFile: s.TLS.KeyFile, ServerName: s.TLS.ServerName, Pins: s.TLS.Pins},
 		}
 		if s.JWT.Key != "" {

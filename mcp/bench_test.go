@@ -63,7 +63,11 @@ func BenchmarkPinned(b *testing.B) {
 
 // trip lists the tools of a server that is a program, and does not look at them.
 func trip(p *Pool) error {
-	answer, _ := p.servers["h"].through(context.Background(), Pin{}, func(c *conn) reply {
+	s, bad := p.server("h")
+	if bad != nil {
+		return bad
+	}
+	answer, _ := s.through(context.Background(), Pin{}, func(c *conn) reply {
 		return c.roundTrip(context.Background(), string(protocol.MethodToolsList), map[string]any{})
 	})
 	if answer.err != nil {

@@ -81,46 +81,55 @@ func (p *Pool) call(ctx context.Context, server, tool string, args json.RawMessa
 }
 
 // prepare finds the server of a call, and checks its arguments.
-func (p *Pool) prepare(name, tool string, args json.RawMessage) (*server, json.RawMessage, *contract.Error) {
+func (p *Pool) prepare(name, tool string, args json.RawMessage) (access, json.RawMessage, *contract.Error) {
 	s, bad := p.server(name)
 	if bad != nil {
-		return nil, nil, bad
+		return s, nil, bad
 	}
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = json.RawMessage(`{}`)
 	}
 	if !json.Valid(args) || bytes.TrimSpace(args)[0] != '{' {
-		return nil, nil, contract.Errorf(contract.Contract, "MCP server %s: the arguments of %q are not a JSON object", name, tool)
+		return s, nil, contract.Errorf(contract.Contract, "MCP server %s: the arguments of %q are not a JSON object", name, tool)
 	}
 	return s, args, nil
 }
 
-// through does something with the server's client. If the client has died before anything was
+// through does something in the principal's session. If that has died before anything was
 // sent that matters, through tries the next one. It starts no server at another endpoint than one that
 // is pinned.
-func (s *server) through(ctx context.Context, pin Pin, do func(*conn) reply) (reply, *conn) {
-	leave, bad := s.enter(ctx)
+func (a access) through(ctx context.Context, pin Pin, do func(*conn) reply) (reply, *conn) {
+	t, leave, bad := a.enter(ctx)
 	if bad != nil {
 		return reply{err: bad}, nil
 	}
 	defer leave()
 	for try := 1; ; try++ {
-		if bad := s.expects(pin); bad != nil {
+		if bad := t.expects(pin); bad != nil {
 			return reply{err: bad}, nil
 		}
-		c, bad := s.client(ctx)
+		c, bad := t.client(ctx)
 		if bad != nil {
 			return reply{err: pin.drifted(bad)}, nil
 		}
 		answer := do(c)
 		if answer.err == nil {
-			c.served.Store(true)
+			t.serves(c)
 			return answer, c
 		}
 		if answer.err.Kind != contract.Unsent || c.usable() || ctx.Err() != nil || try == tries {
 			answer.err = pin.drifted(answer.err)
 			return answer, c
 		}
+	}
+}
+
+// serves notes that a session has served a call: the server does what it is started for.
+func (t *tenant) serves(c *conn) {
+	if !c.served.Swap(true) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.failures = 0
 	}
 }
 

@@ -28,12 +28,12 @@ func (p *Pool) Introduction(ctx context.Context, server string) (Introduction, e
 	if bad != nil {
 		return Introduction{}, bad
 	}
-	leave, bad := s.enter(ctx)
+	t, leave, bad := s.enter(ctx)
 	if bad != nil {
 		return Introduction{}, bad
 	}
 	defer leave()
-	c, bad := s.client(ctx)
+	c, bad := t.client(ctx)
 	if bad != nil {
 		return Introduction{}, bad
 	}

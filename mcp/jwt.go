@@ -36,6 +36,15 @@ type minter struct {
 	key  crypto.Signer
 	// header is the encoded JOSE header.
 	header string
+	// agent is on whose behalf the tokens are used, or "".
+	agent string
+}
+
+// of returns a minter of tokens that name the agent.
+func (m *minter) of(agent string) credential {
+	own := *m
+	own.agent = agent
+	return &own
 }
 
 // defaultLifetime is how long a token is good: a request is one moment, and clocks differ.
@@ -100,7 +109,17 @@ func (m *minter) authorization(context.Context) (string, *contract.Error) {
 // refused changes nothing: the next request has another token anyway.
 func (m *minter) refused() {}
 
+// actor is the claim act (RFC 8693, section 4.1): sub is whose rights count, and the agent acts with
+// them. A server that does not know the claim still knows sub.
+type actor struct {
+	Subject string `json:"sub"`
+}
+
 func (m *minter) mint(now time.Time) (string, error) {
+	var by *actor
+	if m.agent != "" {
+		by = &actor{m.agent}
+	}
 	claims, err := json.Marshal(struct {
 		Issuer   string `json:"iss"`
 		Subject  string `json:"sub"`
@@ -108,7 +127,8 @@ func (m *minter) mint(now time.Time) (string, error) {
 		IssuedAt int64  `json:"iat"`
 		Expires  int64  `json:"exp"`
 		ID       string `json:"jti"`
-	}{m.conf.Issuer, m.conf.Subject, m.conf.Audience, now.Unix(), now.Add(m.conf.Lifetime).Unix(), rand.Text()})
+		Actor    *actor `json:"act,omitempty"`
+	}{m.conf.Issuer, m.conf.Subject, m.conf.Audience, now.Unix(), now.Add(m.conf.Lifetime).Unix(), rand.Text(), by})
 	if err != nil {
 		return "", err
 	}

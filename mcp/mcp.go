@@ -2,9 +2,10 @@
 // child processes and speak JSON-RPC over standard input and output, or that are
 // reached by streamable HTTP or by HTTP with server-sent events.
 //
-// A [Pool] starts each server, or a session with it, at its first use and has one
-// client for it. If the client has died, the next call replaces it. Servers are not
-// trusted:
+// A [Pool] begins a session with a server at its first use. Sessions are kept apart by the
+// [Principal] on whose behalf calls are made, as [Server.Sessions] says; each session over
+// standard input and output has a process of its own. If a session has died, the next call
+// begins another; one that nobody uses is ended. Servers are not trusted:
 //
 //   - the environment of a child is explicit, and children end with the pool, with
 //     everything that they started (package process);
@@ -52,6 +53,10 @@ type Server struct {
 	Pin []string
 	// Base is the folder against which paths in the identity of the endpoint are written, or "".
 	Base string
+	// Sessions says whose calls share a session, and thus what the server keeps between them.
+	Sessions Sharing
+	// MaxSessions replaces [Options.MaxSessions] if it is not 0.
+	MaxSessions int
 	// URL is where a remote server takes messages: https, or http on this machine. What follows is
 	// about remote servers alone.
 	URL string
@@ -91,8 +96,13 @@ type Options struct {
 	// MaxNoise bounds, in bytes a minute, what a server writes besides answers: garbage,
 	// notifications, requests, and its standard error: 64 MiB.
 	MaxNoise int
-	// MaxCalls bounds the calls in flight on one server: 32. Others wait.
+	// MaxCalls bounds the calls in flight on one server, in all sessions together: 32. Others wait.
 	MaxCalls int
+	// MaxSessions bounds the sessions with one server: 64. For another one, that which was not used
+	// for the longest time is ended. If all are in use, the call waits.
+	MaxSessions int
+	// MaxIdle is how long nobody uses a session before it is ended: 10 minutes.
+	MaxIdle time.Duration
 	// MaxPages and MaxTools bound a listing, of tools or of resources: 100 and 10,000.
 	MaxPages, MaxTools int
 	// MaxList bounds a listing in bytes: 16 MiB.
@@ -111,6 +121,7 @@ func (o Options) withDefaults() Options {
 		{&o.StopGrace, 2 * time.Second},
 		{&o.MaxBackoff, 5 * time.Second},
 		{&o.AskGrace, time.Second},
+		{&o.MaxIdle, 10 * time.Minute},
 	} {
 		if *d.at <= 0 {
 			*d.at = d.def
@@ -123,6 +134,7 @@ func (o Options) withDefaults() Options {
 		{&o.MaxLine, 16 << 20},
 		{&o.MaxNoise, 64 << 20},
 		{&o.MaxCalls, 32},
+		{&o.MaxSessions, 64},
 		{&o.MaxPages, 100},
 		{&o.MaxTools, 10_000},
 		{&o.MaxList, 16 << 20},

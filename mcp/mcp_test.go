@@ -75,6 +75,14 @@ func hostilePool(t *testing.T, mode string, change ...func(*Options)) *Pool {
 	return openPool(t, hostileServer(t, mode), o)
 }
 
+// connOf returns the connection of the principal "".
+func connOf(p *Pool) *conn {
+	s := p.servers["h"]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tenants[Principal{}].conn
+}
+
 // within fails the test if f takes longer than bound.
 func within(t testing.TB, f func()) {
 	t.Helper()

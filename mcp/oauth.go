@@ -101,6 +101,9 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
+// of returns g: by client credentials, all agents are the same client.
+func (g *grant) of(string) credential { return g }
+
 func (g *grant) authorization(ctx context.Context) (string, *contract.Error) {
 	select {
 	case g.turn <- struct{}{}:

@@ -35,6 +35,8 @@ type peer struct {
 
 // credential says in the header Authorization who asks. One serves all sessions with a server.
 type credential interface {
+	// of returns what sessions for an agent use; "" means no agent.
+	of(agent string) credential
 	// authorization returns the header. The kind of its error says that nothing was sent to the
 	// server.
 	authorization(ctx context.Context) (string, *contract.Error)

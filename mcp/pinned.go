@@ -112,22 +112,22 @@ func (p Pin) drifted(err *contract.Error) *contract.Error {
 
 // expects returns an error if there is no client, and one would be of a server at no endpoint that is
 // pinned.
-func (s *server) expects(pin Pin) *contract.Error {
+func (t *tenant) expects(pin Pin) *contract.Error {
 	if len(pin.Endpoints) == 0 {
 		return nil
 	}
-	s.mu.Lock()
-	running := s.conn != nil && s.conn.usable()
-	s.mu.Unlock()
+	t.mu.Lock()
+	running := t.conn != nil && t.conn.usable()
+	t.mu.Unlock()
 	if running {
 		return nil
 	}
-	endpoint, err := s.at()
+	endpoint, err := t.at()
 	if err != nil {
-		return contract.Errorf(contract.Blocked, "MCP server %s is not started, since nobody knows whether it is the one that was approved: %w", s.name, err)
+		return contract.Errorf(contract.Blocked, "MCP server %s is not started, since nobody knows whether it is the one that was approved: %w", t.name, err)
 	}
 	if err := pin.at(endpoint); err != nil {
-		return contract.Errorf(contract.Drift, "MCP server %s: %w", s.name, err)
+		return contract.Errorf(contract.Drift, "MCP server %s: %w", t.name, err)
 	}
 	return nil
 }

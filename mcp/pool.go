@@ -10,17 +10,17 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// Pool has one client for each server. It is safe for concurrent use.
+// Pool has sessions with servers on behalf of one [Principal]. It is safe for concurrent use.
 type Pool struct {
 	servers map[string]*server
 	cancel  context.CancelFunc
-	// starts counts the starts in progress.
-	starts sync.WaitGroup
+	// work counts the starts in progress, and the sessions that are being ended.
+	work *sync.WaitGroup
+	of   Principal
 }
 
-// server is one configured server and its current client.
+// server is one configured server with its sessions.
 type server struct {
-	pool *Pool
 	name string
 	conf Server
 	opts Options
@@ -28,16 +28,24 @@ type server struct {
 	bad error
 	// credential serves all sessions, or is nil.
 	credential credential
-	// ctx is the pool's: a client outlives the call that caused its start.
-	ctx context.Context
+	// ctx is the pool's: a session outlives the call that caused its start.
+	ctx  context.Context
+	work *sync.WaitGroup
 	// calls is a semaphore of the calls in flight.
 	calls chan struct{}
+	// turn is held by the one start that may go on while nobody knows that the server starts.
+	turn chan struct{}
 
-	mu     sync.Mutex
-	closed bool
-	conn   *conn
-	start  *start
-	// failures counts the starts since the last served call.
+	mu      sync.Mutex
+	closed  bool
+	tenants map[Principal]*tenant
+	// waiting counts the callers that wait for room, and ending the sessions that make it.
+	waiting, ending int
+	// changed is closed, and replaced, when there may be room.
+	changed chan struct{}
+	// proven is set once a session has begun, and failures counts the sessions that did not begin,
+	// or ended before they had served a call, since the last that did.
+	proven   bool
 	failures int
 }
 
@@ -48,17 +56,21 @@ type start struct {
 	err  error
 }
 
-// NewPool returns a pool, which the caller must close. It starts no server before its
-// first use.
+// NewPool returns a pool for the principal "", which the caller must close. It starts no server
+// before its first use.
 func NewPool(servers map[string]Server, o Options) *Pool {
 	o = o.withDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &Pool{servers: make(map[string]*server, len(servers)), cancel: cancel}
+	p := &Pool{servers: make(map[string]*server, len(servers)), cancel: cancel, work: new(sync.WaitGroup)}
 	for name, conf := range servers {
 		conf.Args, conf.Env, conf.Headers = slices.Clone(conf.Args), maps.Clone(conf.Env), maps.Clone(conf.Headers)
 		s := &server{
-			pool: p, name: name, conf: conf, opts: o, ctx: ctx,
-			calls: make(chan struct{}, o.MaxCalls),
+			name: name, conf: conf, opts: o, ctx: ctx, work: p.work,
+			calls: make(chan struct{}, o.MaxCalls), turn: make(chan struct{}, 1),
+			tenants: map[Principal]*tenant{}, changed: make(chan struct{}),
+		}
+		if conf.MaxSessions > 0 {
+			s.opts.MaxSessions = conf.MaxSessions
 		}
 		if s.bad = conf.Check(); s.bad == nil {
 			s.credential, s.bad = conf.credential()
@@ -68,80 +80,90 @@ func NewPool(servers map[string]Server, o Options) *Pool {
 	return p
 }
 
+// For returns the pool for another principal. It has the same servers and bounds, and is closed
+// with p.
+func (p *Pool) For(of Principal) *Pool {
+	own := *p
+	own.of = of
+	return &own
+}
+
 // Close stops all servers and sessions and waits until they and all that they started have ended. Calls
 // in flight fail with kind transport, later ones with kind unsent. It may be called more
 // than once.
 func (p *Pool) Close() error {
 	p.cancel()
-	var all sync.WaitGroup
 	for _, s := range p.servers {
-		s.mu.Lock()
-		s.closed = true
-		c := s.conn
-		s.mu.Unlock()
-		if c != nil {
-			all.Go(c.close)
-		}
+		s.close()
 	}
-	all.Wait()
-	p.starts.Wait()
+	p.work.Wait()
 	return nil
 }
 
+// access is a server as one principal has it.
+type access struct {
+	*server
+	key Principal
+}
+
 // server finds a configured server.
-func (p *Pool) server(name string) (*server, *contract.Error) {
+func (p *Pool) server(name string) (access, *contract.Error) {
 	s, ok := p.servers[name]
 	switch {
 	case !ok:
-		return nil, contract.Errorf(contract.Contract, "no MCP server is called %q", name)
+		return access{}, contract.Errorf(contract.Contract, "no MCP server is called %q", name)
 	case s.bad != nil:
-		return nil, contract.Errorf(contract.Contract, "MCP server %s: %w", name, s.bad)
+		return access{}, contract.Errorf(contract.Contract, "MCP server %s: %w", name, s.bad)
 	}
-	return s, nil
+	return access{s, s.conf.Sessions.key(p.of)}, nil
 }
 
-// enter waits until another call may be in flight. The caller must call leave.
-func (s *server) enter(ctx context.Context) (leave func(), _ *contract.Error) {
+// enter waits until there is room for the principal's session, and until another call may be in
+// flight. The caller must call leave.
+func (a access) enter(ctx context.Context) (_ *tenant, leave func(), _ *contract.Error) {
 	if ctx.Err() != nil {
-		return nil, stopped(ctx, s.name, "before the call began", false)
+		return nil, nil, stopped(ctx, a.name, "before the call began", false)
+	}
+	t, bad := a.admit(ctx, a.key)
+	if bad != nil {
+		return nil, nil, bad
 	}
 	select {
-	case s.calls <- struct{}{}:
-		return func() { <-s.calls }, nil
+	case a.calls <- struct{}{}:
+		return t, func() { <-a.calls; t.release() }, nil
 	case <-ctx.Done():
-		return nil, stopped(ctx, s.name, "while the call waited for others on the same server", false)
+		t.release()
+		return nil, nil, stopped(ctx, a.name, "while the call waited for others on the same server", false)
 	}
 }
 
-// client returns the current client. If there is none or it has died, client starts one.
+// client returns the current connection. If there is none or it has died, client starts one.
 // Concurrent callers wait for the same start.
-func (s *server) client(ctx context.Context) (*conn, *contract.Error) {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil, contract.Errorf(contract.Unsent, "MCP server %s: the pool is closed", s.name)
+func (t *tenant) client(ctx context.Context) (*conn, *contract.Error) {
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
+		return nil, t.isClosed()
 	}
-	if s.conn != nil && s.conn.usable() {
-		defer s.mu.Unlock()
-		return s.conn, nil
+	if t.conn != nil && t.conn.usable() {
+		defer t.mu.Unlock()
+		return t.conn, nil
 	}
-	if s.start == nil {
-		s.start = &start{done: make(chan struct{})}
-		if s.conn != nil && s.conn.served.Load() {
-			s.failures = 0
+	if t.start == nil {
+		st, old := &start{done: make(chan struct{})}, t.conn
+		if old != nil && !old.served.Load() {
+			t.failures++
 		}
-		pause := s.pause()
-		s.failures++
-		go s.run(s.start, s.conn, pause)
-		s.pool.starts.Add(1)
+		t.start = st
+		t.work.Go(func() { t.run(st, old) })
 	}
-	st := s.start
-	s.mu.Unlock()
+	st := t.start
+	t.mu.Unlock()
 
 	select {
 	case <-st.done:
 	case <-ctx.Done():
-		return nil, stopped(ctx, s.name, "while the server was starting", false)
+		return nil, stopped(ctx, t.name, "while the server was starting", false)
 	}
 	if st.err != nil {
 		own := contract.Error{Kind: contract.Unsent, Message: st.err.Error(), Cause: st.err}
@@ -151,6 +173,10 @@ func (s *server) client(ctx context.Context) (*conn, *contract.Error) {
 		return nil, &own
 	}
 	return st.conn, nil
+}
+
+func (s *server) isClosed() *contract.Error {
+	return contract.Errorf(contract.Unsent, "MCP server %s: the pool is closed", s.name)
 }
 
 // pause returns how long the next start must wait; the caller holds s.mu.
@@ -165,35 +191,57 @@ func (s *server) pause() time.Duration {
 	return s.opts.MaxBackoff
 }
 
-// run starts a client once the previous one is gone and the pause is over.
-func (s *server) run(st *start, old *conn, pause time.Duration) {
-	defer s.pool.starts.Done()
+// run begins a session once the previous one is gone and it is its turn.
+func (t *tenant) run(st *start, old *conn) {
 	if old != nil {
 		<-old.gone
 	}
-	st.conn, st.err = s.attempt(pause)
+	st.conn, st.err = t.attempt()
 
-	s.mu.Lock()
-	closed := s.closed
-	s.conn, s.start = st.conn, nil
-	s.mu.Unlock()
-	if closed && st.conn != nil {
-		st.conn.close()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.conn, t.start = st.conn, nil
+	if t.closed && st.conn != nil {
+		t.end()
+	} else {
+		t.rest()
 	}
 	close(st.done)
 }
 
-func (s *server) attempt(pause time.Duration) (*conn, error) {
+// attempt begins a session. All principals together do not try a server that fails more often than
+// one would.
+func (t *tenant) attempt() (*conn, error) {
+	select {
+	case t.turn <- struct{}{}:
+	case <-t.ctx.Done():
+		return nil, t.isClosed()
+	}
+	t.mu.Lock()
+	well, pause := t.proven && t.failures == 0, t.pause()
+	t.mu.Unlock()
+	if well {
+		<-t.turn
+	} else {
+		defer func() { <-t.turn }()
+	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-s.ctx.Done():
-		return nil, contract.Errorf(contract.Unsent, "MCP server %s: the pool is closed", s.name)
+	case <-t.ctx.Done():
+		return nil, t.isClosed()
 	}
-	c, err := s.connect(s.ctx)
-	if err != nil && s.ctx.Err() == nil {
-		s.opts.Logger.Warn("MCP server could not be started", "server", s.name, "err", err)
+	c, err := t.connect(t.ctx)
+	if err != nil && t.ctx.Err() == nil {
+		t.opts.Logger.Warn("MCP server could not be started", "server", t.name, "err", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		t.failures++
+	} else {
+		t.proven = true
 	}
 	return c, err
 }

@@ -28,7 +28,7 @@ func TestUnsentCallsGoToTheNextServer(t *testing.T) {
 	pid, err := strconv.Atoi(textOf(t, p, "pid"))
 	require.NoError(t, err)
 	require.Contains(t, textOf(t, p, "deaf"), "I do not read")
-	c := p.servers["h"].conn
+	c := connOf(p)
 	waiting := func(n int) func() bool {
 		return func() bool {
 			c.mu.Lock()
@@ -200,7 +200,7 @@ func TestDeadBetweenCallsIsReplaced(t *testing.T) {
 	p := hostilePool(t, "ok")
 	dead := func() {
 		t.Helper()
-		within(t, func() { <-p.servers["h"].conn.failed })
+		within(t, func() { <-connOf(p).failed })
 	}
 	require.Equal(t, "last", textOf(t, p, "answer and die"))
 	dead()

@@ -16,15 +16,15 @@ import (
 
 // connect starts a server, or a session with it, and does the handshake. No tool was called
 // then: the kind of its error is unsent, or auth or throttled where a remote server says so.
-func (s *server) connect(ctx context.Context) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.StartTimeout)
+func (t *tenant) connect(ctx context.Context) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.opts.StartTimeout)
 	defer cancel()
-	c, err := s.session()
+	c, err := t.session()
 	if err != nil {
-		return nil, contract.Errorf(contract.Unsent, "MCP server %s: %w", s.name, err)
+		return nil, contract.Errorf(contract.Unsent, "MCP server %s: %w", t.name, err)
 	}
 	if err = c.handshake(ctx); err == nil {
-		err = s.same(c)
+		err = t.same(c)
 	}
 	if err == nil {
 		return c, nil
@@ -33,7 +33,7 @@ func (s *server) connect(ctx context.Context) (*conn, error) {
 	var seen *contract.Error
 	switch {
 	case ctx.Err() == context.DeadlineExceeded:
-		bad = c.unsent("handshake: not done within %v", s.opts.StartTimeout)
+		bad = c.unsent("handshake: not done within %v", t.opts.StartTimeout)
 		bad.Cause = err
 	case errors.As(err, &seen):
 		bad = c.unsent("handshake: %s", seen.Message)
@@ -48,8 +48,8 @@ func (s *server) connect(ctx context.Context) (*conn, error) {
 }
 
 // session begins a session, before its handshake.
-func (s *server) session() (*conn, error) {
-	identity, authorities, err := s.conf.endpoint()
+func (t *tenant) session() (*conn, error) {
+	identity, authorities, err := t.conf.endpoint()
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (s *server) session() (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.open(authorities)
+	c, err := t.open(authorities)
 	if err != nil {
 		return nil, err
 	}
@@ -66,18 +66,22 @@ func (s *server) session() (*conn, error) {
 }
 
 // open starts a server, or opens a link to it.
-func (s *server) open(authorities []*x509.Certificate) (*conn, error) {
-	if s.conf.URL == "" {
-		return spawn(s.name, s.conf, s.opts)
+func (t *tenant) open(authorities []*x509.Certificate) (*conn, error) {
+	if t.conf.URL == "" {
+		return spawn(t.name, t.conf, t.opts)
 	}
-	p, err := s.conf.reach(s.credential, s.opts, authorities)
+	cred := t.credential
+	if cred != nil {
+		cred = cred.of(t.key.Agent)
+	}
+	p, err := t.conf.reach(cred, t.opts, authorities)
 	if err != nil {
 		return nil, err
 	}
-	if s.conf.SSE {
-		return listen(s.name, p, s.opts), nil
+	if t.conf.SSE {
+		return listen(t.name, p, t.opts), nil
 	}
-	return open(s.name, p, s.opts), nil
+	return open(t.name, p, t.opts), nil
 }
 
 // same returns an error if a child that has started may be another program than the one that was looked

@@ -214,13 +214,13 @@ func TestOtherPeer(t *testing.T) {
 	}})
 	p := openPool(t, Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.file}}, quiet)
 	require.Equal(t, "1", textOf(t, p, "count"))
-	c := p.servers["h"].conn
+	c := connOf(p)
 	which.Store(1)
 	// The connection that is there is lost in the midst of a call, and the next one leads elsewhere.
 	_, err := call(t, p, "close", "")
 	requireKind(t, contract.Transport, err)
 	require.Equal(t, "3", textOf(t, p, "count"))
-	require.NotSame(t, c, p.servers["h"].conn)
+	require.NotSame(t, c, connOf(p))
 	require.Equal(t, 2, inner.beginnings())
 	seen := inner.record()
 	for i, m := range seen.taken {
