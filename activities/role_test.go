@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -133,6 +134,27 @@ func TestEveryAnswerNamesItsRequest(t *testing.T) {
 		require.Nil(t, failed)
 		require.Equal(t, []contract.Beat{{Spent: 2, Request: request}}, beats)
 	})
+}
+
+// requests notes what it is asked for.
+type requests []activities.Request
+
+func (r *requests) Call(_ context.Context, got activities.Request) (activities.Answer, error) {
+	*r = append(*r, got)
+	return activities.Answer{Forms: []json.RawMessage{json.RawMessage(`1`)}}, nil
+}
+
+// TestWhomACallIsFor: a call names the plan's agent, and the run's origin.
+func TestWhomACallIsFor(t *testing.T) {
+	p := shape{}.plan(t)
+	p.Agent = "clerk"
+	var got requests
+	_, failed := stage(t, p).tool(&got, contract.Call{Run: contract.Identity{Workflow: "w", Root: "after a reset", Origin: "first"}, Node: target})
+	require.Nil(t, failed)
+	require.Len(t, got, 1)
+	require.Equal(t, "clerk", got[0].Agent)
+	require.Equal(t, "first", got[0].Run)
+	require.Equal(t, target, slices.IndexFunc(p.Nodes, func(n plan.Node) bool { return n.ID == got[0].Node.ID }))
 }
 
 func requestOf(t *testing.T, err error) string {

@@ -88,6 +88,8 @@ mcpServers:
     pin: [package-lock.json, /srv/lib]
     env: {TOKEN: "Bearer ${env:TOKEN}", PLAIN: "1", MONEY: "$${x}"}
     manifest: files.manifest
+    sessions: run
+    max_sessions: 8
   bank:
     url: https://mcp.example.com/mcp
     headers: {X-Tenant: "${env:TENANT}"}
@@ -135,7 +137,7 @@ func TestEveryKey(t *testing.T) {
 		CatalogFile: filepath.Join(dir, "trust/catalog.yaml"),
 		PolicyFiles: []string{filepath.Join(dir, "trust/policy.yaml"), "/etc/chimera/more.yaml"},
 		MCPServers: map[string]Server{"files": {Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "."}, Dir: dir, Pin: []string{filepath.Join(dir, "package-lock.json"), "/srv/lib"},
-			Type: "stdio", Headers: map[string]Secret{}, Manifest: filepath.Join(dir, "files.manifest"),
+			Type: "stdio", Headers: map[string]Secret{}, Manifest: filepath.Join(dir, "files.manifest"), Sessions: "run", MaxSessions: 8,
 			Env: map[string]Secret{"TOKEN": "Bearer ${env:TOKEN}", "PLAIN": "1", "MONEY": "$${x}"}},
 			"bank": {Type: "http", URL: "https://mcp.example.com/mcp", Dir: dir, Env: map[string]Secret{}, Headers: map[string]Secret{"X-Tenant": "${env:TENANT}"},
 				Addresses: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")},
