@@ -1,12 +1,7 @@
 // Package conform checks an MCP server by a suite of cases, and says what its author should change.
 //
 // A case passes, fails, warns of what plans can live with, or is skipped. What the suite found is
-// named by a digest, which a server's manifest can carry:
-//
-//	conformance_hash = SHA-256(JCS({examples, server_fingerprint, suite, verdicts}))
-//
-// where suite is [Suite], server_fingerprint is [fingerprint.Server], verdicts is the list of {id,
-// verdict} by id, and examples, absent where there are none, the digest of the examples' file.
+// named by a digest, the conformance_hash: see package verdict. A server's manifest can carry both.
 //
 // A tool is called only if it says that it only reads, or if the examples' file names it. The
 // server is not trusted: its messages and the time that it takes are bounded.
@@ -14,8 +9,6 @@ package conform
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,27 +16,28 @@ import (
 	"strings"
 	"time"
 
+	"chimera.ai/engine/conform/verdict"
 	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/mcp"
 )
 
-// Suite names this version of the cases: it changes with what one of them means.
-const Suite = "chimera-conform/1"
+// Suite names this version of the suite.
+const Suite = verdict.Suite
 
 // Verdict says how a case ended.
-type Verdict string
+type Verdict = verdict.Verdict
 
 // The verdicts.
 const (
-	Passed  Verdict = "passed"
-	Failed  Verdict = "failed"
-	Warned  Verdict = "warned"
-	Skipped Verdict = "skipped"
+	Passed  = verdict.Passed
+	Failed  = verdict.Failed
+	Warned  = verdict.Warned
+	Skipped = verdict.Skipped
 )
 
 // gravity orders verdicts: the verdict of a case is the gravest of its results.
-func (v Verdict) gravity() int { return slices.Index([]Verdict{Passed, Skipped, Warned, Failed}, v) }
+func gravity(v Verdict) int { return slices.Index([]Verdict{Passed, Skipped, Warned, Failed}, v) }
 
 // Client is what the suite needs of a connection to servers; [*mcp.Pool] is one. It may be closed
 // more than once.
@@ -105,6 +99,8 @@ type Report struct {
 	// ServerFingerprint is that of the server where it is, with its tools; "" if not all of them have
 	// one, or if what the server says of itself has a number that no double has.
 	ServerFingerprint string `json:"server_fingerprint"`
+	// Examples is the digest of the file of examples, or "".
+	Examples string `json:"examples"`
 	// Hash is the conformance_hash, "" if the server has no fingerprint.
 	Hash string `json:"conformance_hash"`
 	// Cases has the results of all cases in the order of the suite: one of a case that passed, and
@@ -116,11 +112,21 @@ type Report struct {
 func (r Report) Verdicts() map[string]Verdict {
 	all := map[string]Verdict{}
 	for _, c := range r.Cases {
-		if v, ok := all[c.ID]; !ok || c.Verdict.gravity() > v.gravity() {
+		if v, ok := all[c.ID]; !ok || gravity(c.Verdict) > gravity(v) {
 			all[c.ID] = c.Verdict
 		}
 	}
 	return all
+}
+
+// Summary returns what a server's manifest carries of the report.
+func (r Report) Summary() verdict.Summary {
+	s := verdict.Summary{Suite: r.Suite, ServerFingerprint: r.ServerFingerprint, Examples: r.Examples}
+	all := r.Verdicts()
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		s.Cases = append(s.Cases, verdict.Case{ID: id, Verdict: all[id]})
+	}
+	return s
 }
 
 // Run checks a server. Its error is a [contract.Error] of kind unsent if the server cannot be
@@ -155,7 +161,7 @@ func (s *suite) run(ctx context.Context) error {
 			results = []Result{{Verdict: Passed}}
 		}
 		if more := len(results) - maxResults; more > 0 {
-			slices.SortStableFunc(results, func(a, b Result) int { return b.Verdict.gravity() - a.Verdict.gravity() })
+			slices.SortStableFunc(results, func(a, b Result) int { return gravity(b.Verdict) - gravity(a.Verdict) })
 			results = append(results[:maxResults:maxResults],
 				Result{Verdict: results[maxResults].Verdict, Detail: fmt.Sprintf("and %d more", more)})
 		}
@@ -180,7 +186,7 @@ func (s *suite) try(ctx context.Context, c Case) []Result {
 
 // report names what was found by its digests.
 func (s *suite) report() (Report, error) {
-	r := Report{Server: s.target.Name, Suite: Suite, Cases: s.results}
+	r := Report{Server: s.target.Name, Suite: Suite, Examples: s.opts.Examples.Digest, Cases: s.results}
 	if !s.listed || slices.ContainsFunc(s.tools, func(t tool) bool { return t.unpinnable != nil }) {
 		return r, nil
 	}
@@ -192,27 +198,8 @@ func (s *suite) report() (Report, error) {
 	if r.ServerFingerprint, err = fingerprint.Server(s.introduction.Endpoint, s.introduction.Introduction, prints); err != nil {
 		return r, nil
 	}
-	r.Hash, err = hash(r, s.opts.Examples.Digest)
+	r.Hash, err = r.Summary().Hash()
 	return r, err
-}
-
-// hash is the conformance_hash of a report.
-func hash(r Report, examples string) (string, error) {
-	all := r.Verdicts()
-	verdicts := []any{}
-	for _, id := range slices.Sorted(maps.Keys(all)) {
-		verdicts = append(verdicts, map[string]any{"id": id, "verdict": string(all[id])})
-	}
-	v := map[string]any{"suite": r.Suite, "server_fingerprint": r.ServerFingerprint, "verdicts": verdicts}
-	if examples != "" {
-		v["examples"] = examples
-	}
-	raw, err := fingerprint.Canonical(v)
-	if err != nil {
-		return "", fmt.Errorf("conformance hash: %w", err)
-	}
-	sum := sha256.Sum256(raw)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
 func skip(format string, args ...any) []Result {

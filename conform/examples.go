@@ -23,7 +23,7 @@ type Example struct {
 	ExpectError bool
 }
 
-// Examples are those of a file of the server's author.
+// Examples are those of a file that the server's author keeps: the server's own suite.
 type Examples struct {
 	Calls []Example
 	// Digest is that of the file's bytes, "" if there is no file.

@@ -89,6 +89,8 @@ var Rules = []Rule{
 		Never: []string{"any package of ours", "Temporal", "os", "net", "sync"}},
 	{Path: "fingerprint", Zone: Pure, Owns: "what an MCP server declares, and where it is, as digests",
 		Never: []string{"any package of ours", "Temporal", "mcp-go", "os", "net"}, Except: []string{"plan", "contract", "schemas"}},
+	{Path: "conform/verdict", Zone: Pure, Owns: "the cases of the conformance suite, and their verdicts of a server as a digest",
+		Never: []string{"any package of ours", "Temporal", "mcp-go", "os", "net"}, Except: []string{"plan", "contract", "schemas", "fingerprint"}},
 	{Path: "intake", Zone: Pure, Owns: "what the definition of an MCP tool suggests to say of it, and what people should look at",
 		Never:  []string{"any package of ours", "Temporal", "mcp-go", "os", "net"},
 		Except: []string{"plan", "contract", "schemas", "approval/display"}},
