@@ -1,9 +1,11 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,7 +15,9 @@ import (
 
 	"chimera.ai/engine/activities"
 	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/conform/verdict"
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/trust"
@@ -181,6 +185,9 @@ func TestManifestsFailAtTheStart(t *testing.T) {
 // once, or was taken back, within ten seconds.
 func TestManifestsSwapped(t *testing.T) {
 	b := newBank(t)
+	other, _, err := trust.NewKey()
+	require.NoError(t, err)
+	b.state(t, &trust.AddPublisher{ID: "moe", Person: "moe", Key: other.Public(), Uses: []string{trust.UseManifests}, Providers: []string{"files"}})
 	good, err := os.ReadFile(b.file)
 	require.NoError(t, err)
 	m, err := b.begin(t, Options{})
@@ -229,6 +236,19 @@ func TestManifestsSwapped(t *testing.T) {
 	b.at = b.at.Add(manifestEvery)
 	call(pay(), contract.Blocked, "the admins have accepted last")
 	require.NoError(t, os.WriteFile(b.file, next, 0o600))
+	call(pay(), "", "")
+	require.NoError(t, os.WriteFile(b.file, good, 0o600)) // an older version, which was accepted once
+	call(pay(), contract.Blocked, "of version 1.3.0, and this one is")
+	b.put(t, other, nil)
+	call(pay(), contract.Blocked, `the publisher moe, who has signed it, does not sign manifests of "bank"`)
+	b.accept(t, b.put(t, b.publisher, func(m *trust.Manifest) { m.Version, m.Tools = "1.4.0", m.Tools[1:] }))
+	b.at = b.at.Add(manifestEvery)
+	call(pay(), contract.Blocked, `the manifest of bank 1.4.0 has no tool "pay"`)
+	b.accept(t, b.put(t, b.publisher, func(m *trust.Manifest) { m.Version, m.Tools[0].Fingerprint = "1.5.0", printOf("pay more") }))
+	b.at = b.at.Add(manifestEvery)
+	call(pay(), contract.Blocked, "is pinned as")
+	b.accept(t, b.put(t, b.publisher, func(m *trust.Manifest) { m.Version = "1.6.0" }))
+	b.at = b.at.Add(manifestEvery)
 	call(pay(), "", "")
 	b.state(t, &trust.RevokePublisher{ID: "max"})
 	call(pay(), "", "")
@@ -291,4 +311,87 @@ func TestStatedOfNodes(t *testing.T) {
 	bench = workbench(&catalog.Catalog{Templates: []catalog.Template{read}}, nil, nil)
 	require.ErrorContains(t, bench.Stated(s, node), "the plan says that bank/read is pure, and the catalog that it is committing")
 	require.ErrorContains(t, refusing(errors.New("no file")).Stated(s, node), "no file")
+}
+
+// TestManifestsOfProductionSwapped: in production a running worker commits nothing by a server whose
+// manifest is no longer enough, and does so again once the admins have waived that.
+func TestManifestsOfProductionSwapped(t *testing.T) {
+	b := newBank(t)
+	reported := func(change func(*verdict.Summary)) func(*trust.Manifest) {
+		return func(m *trust.Manifest) {
+			s := verdict.Summary{Suite: verdict.Suite, ServerFingerprint: printOf("where CI ran")}
+			for _, id := range verdict.IDs() {
+				s.Cases = append(s.Cases, verdict.Case{ID: id, Verdict: verdict.Passed})
+			}
+			change(&s)
+			var prints []fingerprint.Print
+			for _, tool := range m.Tools {
+				prints = append(prints, fingerprint.Print{Tool: tool.Name, Digest: tool.Fingerprint})
+			}
+			var err error
+			m.ToolsFingerprint, err = fingerprint.Tools(prints)
+			require.NoError(t, err)
+			require.NoError(t, m.Conformed(s))
+		}
+	}
+	versions := 2
+	// accepted puts a manifest into the file, and has the admins accept it.
+	accepted := func(change func(*trust.Manifest)) {
+		t.Helper()
+		versions++
+		b.accept(t, b.put(t, b.publisher, func(m *trust.Manifest) {
+			m.Version = fmt.Sprintf("1.%d.0", versions)
+			change(m)
+		}))
+		b.at = b.at.Add(manifestEvery)
+	}
+	accepted(reported(func(*verdict.Summary) {}))
+	m, err := b.begin(t, Options{})
+	require.NoError(t, err)
+	m.demanding = true
+	m.last = map[string]*held{}
+	allowed := func(want string) {
+		t.Helper()
+		err := m.allow(t.Context(), "bank", "pay", printOf("pay"), plan.Committing)
+		require.NoError(t, m.allow(t.Context(), "bank", "read", printOf("read"), plan.Pure), "what commits nothing needs no report")
+		if want == "" {
+			require.NoError(t, err)
+			return
+		}
+		require.ErrorIs(t, err, trust.ErrInvalid)
+		require.ErrorContains(t, err, want)
+	}
+	allowed("")
+	for _, c := range []struct {
+		change func(*trust.Manifest)
+		want   string
+	}{
+		{func(*trust.Manifest) {}, "has no report of a conformance suite"},
+		{reported(func(s *verdict.Summary) { s.Cases = s.Cases[1:] }), "there is no verdict on the case bad-arguments"},
+		{reported(func(s *verdict.Summary) { s.Cases[14].Verdict = verdict.Skipped }), "the case unknown-tool was skipped"},
+		{reported(func(s *verdict.Summary) { s.Suite = "suite/1" }), `the suite is "suite/1"`},
+	} {
+		accepted(c.change)
+		allowed(c.want)
+		b.state(t, &trust.WaiveManifest{Provider: "bank", Reason: "it is ours"})
+		allowed(c.want)
+		b.at = b.at.Add(manifestEvery)
+		allowed("")
+	}
+	accepted(reported(func(*verdict.Summary) {}))
+	allowed("")
+
+	// A report that does not fit its hash is no manifest, whoever has signed it.
+	raw, err := os.ReadFile(b.file)
+	require.NoError(t, err)
+	e, err := trust.ParseEnvelope(raw, trust.ManifestType)
+	require.NoError(t, err)
+	altered := bytes.Replace(e.Payload, []byte(`"id":"stops","verdict":"passed"`), []byte(`"id":"stops","verdict":"warned"`), 1)
+	require.NotEqual(t, e.Payload, altered)
+	e = &trust.Envelope{Type: trust.ManifestType, Payload: altered}
+	require.NoError(t, e.Sign(b.publisher))
+	raw, err = e.Encode()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(b.file, raw, 0o600))
+	require.ErrorContains(t, m.allow(t.Context(), "bank", "pay", printOf("pay"), plan.Committing), "the conformance_hash is")
 }

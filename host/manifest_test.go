@@ -14,6 +14,7 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/config"
+	"chimera.ai/engine/conform/verdict"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/host"
@@ -99,7 +100,11 @@ func (f *filesServer) manifest(t *testing.T, k *trust.Key, version string, repor
 	t.Helper()
 	m := trust.Manifest{Provider: "files", Version: version, Issued: ledger.At(time.Now()), Tools: f.tools, ToolsFingerprint: f.whole}
 	if report {
-		m.Suite, m.ConformanceHash = "suite/1", plan.DigestOf([]byte("report"))
+		found := verdict.Summary{Suite: verdict.Suite, ServerFingerprint: plan.DigestOf([]byte("where CI ran"))}
+		for _, id := range verdict.IDs() {
+			found.Cases = append(found.Cases, verdict.Case{ID: id, Verdict: verdict.Passed})
+		}
+		require.NoError(t, m.Conformed(found))
 	}
 	envelope, err := trust.SignManifest(k, m)
 	require.NoError(t, err)
@@ -139,18 +144,50 @@ func TestManifestWhileRuns(t *testing.T) {
 	ends := func(text string) error {
 		return stage.Await(t, h.Client(), d.Start(t, h.Client(), runID(t, text), digest, `{"path":"`+text+`.txt","text":"`+text+`"}`), nil)
 	}
+	put := func(envelope []byte) {
+		t.Helper()
+		require.NoError(t, os.WriteFile(file, envelope, 0o600))
+	}
+	blocked := func(text, want string) {
+		t.Helper()
+		failure := failureOf(t, ends(text))
+		require.Equal(t, contract.Blocked, failure.Kind)
+		require.Contains(t, failure.Message, want)
+	}
 	require.NoError(t, ends("one"))
 	forged, _ := f.manifest(t, newKey(t), "1.0.0", false)
-	require.NoError(t, os.WriteFile(file, forged, 0o600))
-	failure := failureOf(t, ends("two"))
-	require.Equal(t, contract.Blocked, failure.Kind)
-	require.Contains(t, failure.Message, "no publisher of manifests has signed it")
-	require.NoError(t, os.WriteFile(file, good, 0o600))
+	put(forged)
+	blocked("forged", "no publisher of manifests has signed it")
+	older, _ := f.manifest(t, key, "0.9.0", false)
+	put(older)
+	blocked("older", "the admins have accepted last")
+	put(good)
+	require.NoError(t, ends("two"))
+
+	// The next one has lost the tool.
+	whole, tools := f.whole, f.tools
+	f.whole, f.tools = "", slices.DeleteFunc(slices.Clone(tools), func(t trust.ManifestTool) bool { return t.Name == "write_file" })
+	lost, accept := f.manifest(t, key, "1.1.0", false)
+	f.whole, f.tools = whole, tools
+	d.State(t, h.Store().Ledger, accept)
+	put(lost)
+	blocked("lost", `the manifest of files 1.1.0 has no tool "write_file"`)
+	put(good)
+	blocked("back", "of version 1.1.0, and this one is")
+	next, accept := f.manifest(t, key, "1.2.0", true)
+	d.State(t, h.Store().Ledger, accept)
+	put(next)
 	require.NoError(t, ends("three"))
-	for text, there := range map[string]bool{"one": true, "two": false, "three": true} {
-		_, err := os.Stat(filepath.Join(f.folder, text+".txt"))
-		require.Equal(t, there, err == nil, text)
+	d.State(t, h.Store().Ledger, &trust.RevokePublisher{ID: "max"})
+	put(append(next, '\n')) // so that it is read again at once
+	blocked("revoked", "was revoked at")
+	var written []string
+	entries, err := os.ReadDir(f.folder)
+	require.NoError(t, err)
+	for _, e := range entries {
+		written = append(written, e.Name())
 	}
+	require.Equal(t, []string{"one.txt", "three.txt", "two.txt"}, written)
 }
 
 // TestManifestsInProduction: the role effects begins with an MCP server that commits only if there
@@ -196,7 +233,7 @@ func TestManifestsInProduction(t *testing.T) {
 	bare, accept := f.manifest(t, key, "1.0.0", false)
 	effects("accepted no manifest", bare)
 	p.State(t, l, accept)
-	effects("names no report of a conformance suite", bare)
+	effects("has no report of a conformance suite", bare)
 	effects("this worker has none", nil)
 	p.State(t, l, waive)
 	effects("", bare)

@@ -50,6 +50,7 @@ func TestToolManifestWithReport(t *testing.T) {
 	m, _, err := trust.ReadManifest(raw)
 	require.NoError(t, err)
 	require.Equal(t, []string{report.Suite, report.Hash}, []string{m.Suite, m.ConformanceHash})
+	require.Equal(t, report.Summary(), m.Conformance())
 	require.NotEmpty(t, m.ToolsFingerprint)
 	classes := map[string]plan.EffectClass{}
 	for _, tool := range m.Tools {
@@ -66,6 +67,6 @@ func TestToolManifestWithReport(t *testing.T) {
 	require.NoError(t, os.WriteFile(in("short.json"), short, 0o600))
 	require.NoError(t, os.Remove(in("memory.manifest")))
 	sign(exitNegative, "memory", in("short.json"))
-	require.Contains(t, messages.String(), "has no verdict on the case pages-end")
+	require.Contains(t, messages.String(), "there is no verdict on the case pages-end")
 	require.NoFileExists(t, in("memory.manifest"))
 }

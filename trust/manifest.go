@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/mod/semver"
 
+	"chimera.ai/engine/conform/verdict"
 	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
@@ -34,10 +35,14 @@ type Manifest struct {
 	Tools []ManifestTool `json:"tools"`
 	// ToolsFingerprint is [fingerprint.Tools] of the tools, or "".
 	ToolsFingerprint string `json:"tools_fingerprint,omitempty"`
-	// Suite and ConformanceHash name the report of a suite in which no case has failed; both
-	// are "" without one.
-	Suite           string `json:"suite,omitempty"`
-	ConformanceHash string `json:"conformance_hash,omitempty"`
+	// Suite, ServerFingerprint, Verdicts and Examples are what a suite found of the server in a
+	// report without a case that failed: see [verdict.Summary]. ConformanceHash is the digest of
+	// them. Without a report, all are absent.
+	Suite             string         `json:"suite,omitempty"`
+	ServerFingerprint string         `json:"server_fingerprint,omitempty"`
+	Verdicts          []verdict.Case `json:"verdicts,omitempty"`
+	Examples          string         `json:"examples,omitempty"`
+	ConformanceHash   string         `json:"conformance_hash,omitempty"`
 	// Provenance may be nil.
 	Provenance *Provenance `json:"provenance,omitempty"`
 }
@@ -71,19 +76,8 @@ func (m *Manifest) check() error {
 	if err := m.checkTools(); err != nil {
 		return err
 	}
-	if (m.Suite == "") != (m.ConformanceHash == "") {
-		return invalid("the manifest has one of suite and conformance_hash: they go together")
-	}
-	if m.ConformanceHash != "" {
-		if m.ToolsFingerprint == "" {
-			return invalid("the manifest has a conformance_hash, and no tools_fingerprint that it is of")
-		}
-		if err := name("a suite", m.Suite); err != nil {
-			return err
-		}
-		if err := digest("the conformance report", m.ConformanceHash); err != nil {
-			return err
-		}
+	if err := m.checkConformance(); err != nil {
+		return err
 	}
 	if m.Provenance != nil {
 		return m.Provenance.check()
@@ -270,8 +264,9 @@ func (s State) Accepts(m *Manifest, digest string) error {
 }
 
 // Manifested returns an error unless the manifest that a worker has of a provider with effects,
-// nil for none, is enough for production: there is one from a suite without failures, or the
-// admins have waived that. One that was accepted must be there.
+// nil for none, is enough for production: there is one whose report suffices, as
+// [verdict.Summary.Suffices] says, or the admins have waived that. One that was accepted must be
+// there.
 func (s State) Manifested(provider string, m *Manifest) error {
 	_, waived := s.Waivers[provider]
 	_, accepted := s.Manifests[provider]
@@ -281,7 +276,11 @@ func (s State) Manifested(provider string, m *Manifest) error {
 	case m == nil && !waived:
 		return invalid("%.120q has effects and no manifest (mcpServers), which the admins have not waived (manifest.waive)", provider)
 	case m != nil && m.ConformanceHash == "" && !waived:
-		return invalid("the manifest of %.120q names no report of a conformance suite, which the admins have not waived (manifest.waive)", provider)
+		return invalid("the manifest of %.120q has no report of a conformance suite, which the admins have not waived (manifest.waive)", provider)
+	case m != nil && !waived:
+		if err := m.Conformance().Suffices(); err != nil {
+			return invalid("the report in the manifest of %.120q is not enough, which the admins have not waived (manifest.waive): %s", provider, err)
+		}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/conform/verdict"
 	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/plan"
 )
@@ -22,12 +23,22 @@ func mailManifest(t testing.TB) Manifest {
 	t.Helper()
 	m := Manifest{
 		Format: ManifestFormat, Provider: "mail", Version: "1.2.0", Issued: at(1), Tools: []ManifestTool{tool("read", plan.Pure), tool("send", plan.Committing)},
-		Suite: "suite/1", ConformanceHash: plan.DigestOf([]byte("report")), Provenance: &Provenance{Repository: "https://example.com/mail", Revision: "abc"},
+		Provenance: &Provenance{Repository: "https://example.com/mail", Revision: "abc"},
 	}
 	var err error
 	m.ToolsFingerprint, err = fingerprint.Tools([]fingerprint.Print{{Tool: "read", Digest: m.Tools[0].Fingerprint}, {Tool: "send", Digest: m.Tools[1].Fingerprint}})
 	require.NoError(t, err)
+	require.NoError(t, m.Conformed(summary()))
 	return m
+}
+
+// summary is that of a report in which all cases passed.
+func summary() verdict.Summary {
+	s := verdict.Summary{Suite: verdict.Suite, ServerFingerprint: plan.DigestOf([]byte("server")), Examples: plan.DigestOf([]byte("examples"))}
+	for _, id := range verdict.IDs() {
+		s.Cases = append(s.Cases, verdict.Case{ID: id, Verdict: verdict.Passed})
+	}
+	return s
 }
 
 func signedManifest(t testing.TB, k *Key, m Manifest) (envelope []byte, digest string) {
@@ -151,21 +162,93 @@ func TestManifestVersionsNeverFall(t *testing.T) {
 	require.NoError(t, w.state().Try(&AcceptManifest{"mail", "2.0.0", d("a")}, &AcceptManifest{"files", "1.0.0", d("b")}), "of another provider")
 }
 
+// TestReportsOfManifests: a report that does not fit its hash is neither signed nor read, nor one with
+// a case that failed.
+func TestReportsOfManifests(t *testing.T) {
+	k := ed(t)
+	for name, c := range map[string]struct {
+		change func(*Manifest)
+		hash   bool // the hash is made to fit
+		want   string
+	}{
+		"another hash":          {func(m *Manifest) { m.ConformanceHash = plan.DigestOf(nil) }, false, "and that of the manifest's report is sha256:"},
+		"no digest":             {func(m *Manifest) { m.ConformanceHash = "x" }, false, `the conformance_hash is "x"`},
+		"of another server":     {func(m *Manifest) { m.ServerFingerprint = plan.DigestOf(nil) }, false, "the conformance_hash is"},
+		"of another suite":      {func(m *Manifest) { m.Suite = "chimera-conform/2" }, false, "the conformance_hash is"},
+		"of other examples":     {func(m *Manifest) { m.Examples = "" }, false, "the conformance_hash is"},
+		"another verdict":       {func(m *Manifest) { m.Verdicts[3].Verdict = verdict.Warned }, false, "the conformance_hash is"},
+		"a case less":           {func(m *Manifest) { m.Verdicts = m.Verdicts[1:] }, false, "the conformance_hash is"},
+		"a case failed":         {func(m *Manifest) { m.Verdicts[0].Verdict = verdict.Failed }, true, `the server fails the case "bad-arguments"`},
+		"no verdict":            {func(m *Manifest) { m.Verdicts[0].Verdict = "" }, true, "is not the verdict on a case"},
+		"unsorted":              {func(m *Manifest) { slices.Reverse(m.Verdicts) }, true, "the verdicts are not sorted by id"},
+		"twice":                 {func(m *Manifest) { m.Verdicts[1] = m.Verdicts[0] }, true, "or not unique"},
+		"too many":              {func(m *Manifest) { m.Verdicts = make([]verdict.Case, 65) }, true, "65 verdicts; there may be 64"},
+		"a name":                {func(m *Manifest) { m.Verdicts[0].ID = "a\u200b" }, true, "is not the name of a case"},
+		"a suite":               {func(m *Manifest) { m.Suite = " " }, true, "is not the name of a suite"},
+		"fingerprint":           {func(m *Manifest) { m.ServerFingerprint = "x" }, true, "the digest of the server is"},
+		"examples":              {func(m *Manifest) { m.Examples = "x" }, true, "the digest of the examples is"},
+		"the hash alone":        {func(m *Manifest) { m.ServerFingerprint, m.Verdicts, m.Examples = "", nil, "" }, false, "and not all of suite, server_fingerprint and verdicts"},
+		"the report alone":      {func(m *Manifest) { m.ConformanceHash = "" }, false, "and no conformance_hash"},
+		"the verdicts, no hash": {func(m *Manifest) { m.Suite, m.ServerFingerprint, m.Examples, m.ConformanceHash = "", "", "", "" }, false, "and no conformance_hash"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := mailManifest(t)
+			c.change(&m)
+			if c.hash {
+				require.NoError(t, m.Conformed(m.Conformance()))
+			}
+			_, err := SignManifest(k, m)
+			require.ErrorContains(t, err, c.want)
+			raw, err := seal(ManifestType, &m, k)
+			require.NoError(t, err)
+			_, _, err = ReadManifest(raw)
+			require.ErrorIs(t, err, ErrInvalid)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+// TestReportsOfProduction: production demands all cases of the suite that it knows.
+func TestReportsOfProduction(t *testing.T) {
+	w := newWorld(t)
+	waived := w.state(w.sign(w.state().Draft(day, &WaiveManifest{"mail", "it is ours"})))
+	for name, c := range map[string]struct {
+		change func(*verdict.Summary)
+		want   string
+	}{
+		"a case less":   {func(s *verdict.Summary) { s.Cases = s.Cases[:14] }, "there is no verdict on the case unknown-tool"},
+		"skipped":       {func(s *verdict.Summary) { s.Cases[14].Verdict = verdict.Skipped }, "the case unknown-tool was skipped"},
+		"another suite": {func(s *verdict.Summary) { s.Suite = "chimera-conform/2" }, `the suite is "chimera-conform/2"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, m := summary(), mailManifest(t)
+			c.change(&s)
+			require.NoError(t, m.Conformed(s))
+			_, err := SignManifest(ed(t), m)
+			require.NoError(t, err)
+			require.NoError(t, waived.Manifested("mail", &m))
+			state := w.state()
+			require.ErrorIs(t, state.Manifested("mail", &m), ErrInvalid)
+			require.ErrorContains(t, state.Manifested("mail", &m), "is not enough, which the admins have not waived (manifest.waive): "+c.want)
+		})
+	}
+}
+
 // TestWaivers: a waiver stands for what is missing, until a manifest is accepted.
 func TestWaivers(t *testing.T) {
 	w := newWorld(t)
 	bare := mailManifest(t)
-	bare.Suite, bare.ConformanceHash = "", ""
+	bare.Suite, bare.ServerFingerprint, bare.Verdicts, bare.Examples, bare.ConformanceHash = "", "", nil, "", ""
 	accept, waive := &AcceptManifest{"mail", "1.2.0", plan.DigestOf(nil)}, &WaiveManifest{"mail", "it is ours"}
 	for name, c := range map[string]struct {
 		acts       []Act
 		none, bare string
 	}{
-		"nothing":          {[]Act{agent("a")}, "has effects and no manifest", "names no report"},
+		"nothing":          {[]Act{agent("a")}, "has effects and no manifest", "has no report"},
 		"waived":           {[]Act{waive}, "", ""},
-		"of another":       {[]Act{&WaiveManifest{"files", "it is ours"}}, "has effects and no manifest", "names no report"},
-		"accepted":         {[]Act{accept}, "this worker has none", "names no report"},
-		"then accepted":    {[]Act{waive, accept}, "this worker has none", "names no report"},
+		"of another":       {[]Act{&WaiveManifest{"files", "it is ours"}}, "has effects and no manifest", "has no report"},
+		"accepted":         {[]Act{accept}, "this worker has none", "has no report"},
+		"then accepted":    {[]Act{waive, accept}, "this worker has none", "has no report"},
 		"waived once more": {[]Act{waive, accept, waive}, "this worker has none", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -225,9 +308,7 @@ func TestManifestsAreExact(t *testing.T) {
 		"the digest of the tool read":            func(m *Manifest) { m.Tools[0].Fingerprint = "" },
 		"is not the effect class":                func(m *Manifest) { m.Tools[0].Effect = "" },
 		"the tools_fingerprint is":               func(m *Manifest) { m.ToolsFingerprint = m.ConformanceHash },
-		"one of suite and conformance_hash":      func(m *Manifest) { m.Suite = "" },
 		"no tools_fingerprint that it is of":     func(m *Manifest) { m.ToolsFingerprint = "" },
-		"the digest of the conformance report":   func(m *Manifest) { m.ConformanceHash = "x" },
 		"the provenance is empty":                func(m *Manifest) { m.Provenance = new(Provenance) },
 		"is not the name of a provenance":        func(m *Manifest) { m.Provenance.Builder = strings.Repeat("x", 257) },
 		"513 tools; there must be between 1 and": func(m *Manifest) { m.Tools = make([]ManifestTool, 513) },
@@ -248,7 +329,7 @@ func TestManifestsAreExact(t *testing.T) {
 	require.NoError(t, err)
 	for _, c := range []struct{ old, now string }{
 		{`"provider"`, `"also":1,"provider"`}, {`"provider"`, `"provider":"x","provider"`}, {`"provider"`, `"Provider"`}, {`"version":"1.2.0"`, `"version":null`},
-		{`"suite":"suite/1"`, `"suite":""`}, {`"name":"read"`, `"name":"read","more":1`}, {`"revision"`, `"Revision"`},
+		{`"suite":"chimera-conform/1"`, `"suite":""`}, {`"id":"stops"`, `"id":"stops","more":1`}, {`"name":"read"`, `"name":"read","more":1`}, {`"revision"`, `"Revision"`},
 	} {
 		require.Contains(t, string(good), c.old)
 		e := &Envelope{Type: ManifestType, Payload: []byte(strings.Replace(string(good), c.old, c.now, 1))}
