@@ -16,7 +16,7 @@ import (
 )
 
 func toolConformCommand(p *Program, fs *flag.FlagSet) action {
-	examples := fs.String("examples", "", "`FILE` with calls that the suite may make: a list of {tool, arguments, expect_error}")
+	examples := fs.String("examples", "", "`FILE` with the server's own suite, calls that may be made: a list of {tool, arguments, expect_error}")
 	timeout := fs.Duration("timeout", 10*time.Second, "`TIME` that one answer of the server may take")
 	return func(ctx context.Context, operands []string) error {
 		if *timeout <= 0 {
