@@ -19,6 +19,10 @@ import (
 type Catalog struct {
 	Templates []Template
 	Adapters  []Adapter
+	// Statements are those of the admins that a file carries, as envelopes, from the bootstrap on,
+	// and StatementsAt is where they stand. Nothing is concluded from them here.
+	Statements   []json.RawMessage
+	StatementsAt diag.Range
 }
 
 // Adapter is a transform of the operator that edges name by its id. The compiler
@@ -133,7 +137,7 @@ func (t *Template) Name() string { return OperationName(t.Provider, t.Operation)
 // Merge returns a new catalog with the templates and adapters of both. An operation
 // or an adapter in both catalogs, and a provider that is a skill in one and an MCP
 // server in the other, is a conflict: it is reported in the place of other's entry,
-// which is left out. Either catalog may be nil.
+// which is left out. At most one of the two carries statements. Either catalog may be nil.
 func (c *Catalog) Merge(other *Catalog) (*Catalog, diag.Diagnostics) {
 	merged := new(Catalog)
 	var ds diag.Diagnostics
@@ -173,6 +177,14 @@ func (c *Catalog) Merge(other *Catalog) (*Catalog, diag.Diagnostics) {
 			add(&from.Templates[t], i == 1)
 		}
 		ds = append(ds, merged.addAdapters(from.Adapters, i == 1)...)
+		if from.StatementsAt.IsValid() && merged.StatementsAt.IsValid() {
+			ds.Add(diag.Diagnostic{
+				Code: diag.PlanDuplicateID, Summary: "the catalog has statements of the admins already",
+				Detail: "One file carries them all. " + origin(merged.StatementsAt), Subject: from.StatementsAt, Context: merged.StatementsAt,
+			})
+		} else if from.StatementsAt.IsValid() {
+			merged.Statements, merged.StatementsAt = from.Statements, from.StatementsAt
+		}
 	}
 	return merged, ds
 }

@@ -20,6 +20,7 @@ var CatalogFields = &fields.Table{What: "a catalog", Fields: []fields.Field{
 	fields.Required("kind", fields.FormText, "always `Catalog`"),
 	fields.Required("templates", fields.FormList, "the list of operations that plans may call"),
 	fields.Optional("adapters", fields.FormList, "the list of transforms that edges may name by their id"),
+	fields.Optional("statements", fields.FormList, "the admins' statements, as DSSE envelopes, from the first on; `chimera tools export` writes them"),
 }}
 
 var TemplateFields = &fields.Table{What: "a template", Fields: []fields.Field{
@@ -118,6 +119,9 @@ const MaxAdapters = 10_000
 type File struct {
 	Templates []*TemplateEntry
 	Adapters  []*AdapterEntry
+	// Statements and StatementsAt are as in [Catalog].
+	Statements   []json.RawMessage
+	StatementsAt diag.Range
 }
 
 // TemplateEntry is a template with its place in the file.
@@ -170,7 +174,28 @@ func Read(r *fields.Reader) *File {
 			}
 		}
 	}
+	f.readStatements(r, top)
 	return f
+}
+
+// MaxStatements bounds the statements that a catalog file carries.
+const MaxStatements = 10_000
+
+// readStatements reads the statements that a file carries. Whoever believes them verifies them.
+func (f *File) readStatements(rep *fields.Reader, top *fields.Record) {
+	list := top.Get("statements")
+	if list == nil {
+		return
+	}
+	f.StatementsAt = fields.KeyOf(top.At, "statements")
+	for _, item := range rep.AtMost(list.Items, MaxStatements, "statements") {
+		raw, err := json.Marshal(item.Any())
+		if err != nil || item.Kind != syntax.Map {
+			rep.Report(diag.Diagnostic{Code: diag.PlanSchema, Summary: "a statement is a map with `payloadType`, `payload` and `signatures`, and this is " + fields.KindOf(item), Subject: item.Range()})
+			continue
+		}
+		f.Statements = append(f.Statements, raw)
+	}
 }
 
 func readTemplate(rep *fields.Reader, v *syntax.Value) *TemplateEntry {

@@ -28,9 +28,9 @@ type Entry struct {
 	Comment string
 }
 
-// Write returns a catalog file with templates of imported tools. Read again, they have the same
-// definitions and facts.
-func Write(entries []Entry) ([]byte, error) {
+// Write returns a catalog file with templates of imported tools, and statements of the admins.
+// Read again, they have the same definitions and facts.
+func Write(entries []Entry, statements ...json.RawMessage) ([]byte, error) {
 	var w writer
 	w.WriteString("apiVersion: " + fields.APIVersion + "\nkind: Catalog\ntemplates:")
 	if len(entries) == 0 {
@@ -41,6 +41,17 @@ func Write(entries []Entry) ([]byte, error) {
 		if err := entries[i].write(&w); err != nil {
 			return nil, fmt.Errorf("write the template %s: %w", entries[i].Operation, err)
 		}
+	}
+	if len(statements) > 0 {
+		w.WriteString("statements:\n")
+	}
+	for i, raw := range statements {
+		envelope, err := object(raw)
+		if err != nil {
+			return nil, fmt.Errorf("write statement %d: %w", i+1, err)
+		}
+		w.WriteString("  -")
+		w.value(envelope, "  ")
 	}
 	return w.Bytes(), nil
 }

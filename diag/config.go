@@ -10,6 +10,9 @@ const (
 	ConfigValue Code = "config/value"
 	// ConfigSecret: a reference to a secret that is malformed, or stands where none may.
 	ConfigSecret Code = "config/secret"
+	// ConfigUnstated: what a catalog says is not what the admins have stated, or its statements do
+	// not verify.
+	ConfigUnstated Code = "config/unstated"
 	// ConfigNotSupported: a setting of other programs or of later versions.
 	ConfigNotSupported Code = "config/not-supported"
 )

@@ -138,6 +138,7 @@ func scripts(t *testing.T, dir string) testscript.Params {
 			"cmpbatch":   cmpBatch,
 			"firsthash":  firstHash,
 			"flip":       flip,
+			"replace":    replace,
 			"behind":     behind,
 			"pin":        pin,
 			"twice":      twice,
@@ -495,6 +496,18 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 	raw := []byte(ts.ReadFile(args[0]))
 	raw[len(raw)/2] ^= 1
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), raw, 0o600))
+}
+
+// replace OLD NEW FILE replaces the first of what must stand in a file.
+func replace(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: replace OLD NEW FILE")
+	}
+	text := ts.ReadFile(args[2])
+	if !strings.Contains(text, args[0]) {
+		ts.Fatalf("there is no %q in %s:\n%s", args[0], args[2], text)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(strings.Replace(text, args[0], args[1], 1)), 0o600))
 }
 
 // behind KIND NAME [AMOUNT] puts a row into the store of dev mode that nobody has

@@ -81,6 +81,8 @@ func (p *Program) settings() (config.Config, error) {
 // environment is what plans are compiled against: the catalog and the policy.
 type environment struct {
 	catalog *catalog.Catalog
+	// own is what the files say, without what is built in or registered; nil if there is none.
+	own *catalog.Catalog
 	// policy is nil if none was given.
 	policy *policy.Bundle
 	// findings concern the files of catalog and policy, whose texts are in sources.
@@ -90,8 +92,17 @@ type environment struct {
 
 // environment reads the catalog file and the files of the policy bundle, given
 // or configured, and adds the built-in skills. Several policy files are
-// separated by commas.
+// separated by commas. Where a file carries statements of the admins, its word is held against them.
 func (p *Program) environment(ctx context.Context, file, policies string) (*environment, error) {
+	s, err := p.unheld(ctx, file, policies)
+	if err != nil || s.findings.HasErrors() {
+		return s, err
+	}
+	return s, p.hold(s, file)
+}
+
+// unheld is environment for what files say, whatever the admins have stated.
+func (p *Program) unheld(ctx context.Context, file, policies string) (*environment, error) {
 	files, catalogs := strings.Split(policies, ","), []string{file}
 	if file == "" || policies == "" {
 		c, err := p.settings()
@@ -116,11 +127,20 @@ func (p *Program) environment(ctx context.Context, file, policies string) (*envi
 	return s, s.bundle(files)
 }
 
+// there is the deployment's store, or nil if there is none.
+func (p *Program) there() *place {
+	at, err := p.place()
+	if err != nil || at.existing() != nil || at.store.Driver == store.Postgres && !at.known {
+		return nil
+	}
+	return at
+}
+
 // registered is the catalog of the tools that are registered in the deployment's store, or nil.
 // Without the store, there is what files say.
 func (p *Program) registered(ctx context.Context) *catalog.Catalog {
-	at, err := p.place()
-	if err != nil || at.existing() != nil || at.store.Driver == store.Postgres && !at.known {
+	at := p.there()
+	if at == nil {
 		return nil
 	}
 	if dir := at.settings.Dev.Dir; at.settings.Trust.Bootstrap == "" && !exists(filepath.Join(dir, devroot.BootstrapFile)) {
@@ -159,7 +179,7 @@ func (p *Program) catalog(under *catalog.Catalog, files ...string) (*environment
 	if err != nil {
 		return nil, misuse("%s", err)
 	}
-	s := &environment{findings: ds, sources: texts}
+	s := &environment{own: own, findings: ds, sources: texts}
 	if ds.HasErrors() {
 		return s, nil
 	}

@@ -9,8 +9,10 @@ import (
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/fingerprint"
+	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/registry"
+	"chimera.ai/engine/trust"
 )
 
 func toolExportCommand(p *Program, fs *flag.FlagSet) action {
@@ -20,7 +22,15 @@ func toolExportCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		s, err := over.State(ctx)
+		statements, err := over.Ledger.Authority(ctx)
+		if err != nil {
+			return storeError(err)
+		}
+		envelopes := make([][]byte, len(statements))
+		for i, raw := range statements {
+			envelopes[i] = raw
+		}
+		s, err := trust.Chain(over.Bootstrap, envelopes)
 		if err != nil {
 			return untrusted(err)
 		}
@@ -31,9 +41,15 @@ func toolExportCommand(p *Program, fs *flag.FlagSet) action {
 		if len(entries) == 0 {
 			return negative("no tool is registered and stated").withHint("Register what tools import has written with %s.", p.command("tools", "trust", "-f", "FILE"))
 		}
-		text, err := catalog.Write(entries)
+		if len(statements) > catalog.MaxStatements {
+			return negative("the admins have made %d statements, and a catalog carries at most %d", len(statements), catalog.MaxStatements)
+		}
+		text, err := catalog.Write(entries, statements...)
 		if err != nil {
 			return negative("%s", err)
+		}
+		if len(text) > maxSource {
+			return negative("the catalog and the statements have %d bytes together, and a catalog at most %d", len(text), maxSource)
 		}
 		if *out == "" && !p.json() {
 			p.printf("%s", text)
@@ -52,9 +68,12 @@ func toolExportCommand(p *Program, fs *flag.FlagSet) action {
 			return p.document(struct {
 				File  string   `json:"file,omitempty"`
 				Tools []string `json:"tools"`
-			}{*out, names})
+				// Statements is the number of the last, which was issued at AsOf.
+				Statements int         `json:"statements"`
+				AsOf       ledger.Time `json:"as_of"`
+			}{*out, names, s.N, s.Issued})
 		}
-		p.say("%s in %s", plural(len(entries), "tool"), *out)
+		p.say("%s in %s, with %s of the admins, as of %s", plural(len(entries), "tool"), *out, plural(s.N, "statement"), s.Issued)
 		return nil
 	}
 }

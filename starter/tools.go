@@ -28,7 +28,7 @@ func toolParts() []command {
 		{name: "diff", operands: "SERVER/TOOL", least: 1, most: 1, prepare: toolDiffCommand,
 			summary: "show what has changed of a tool since it was imported"},
 		{name: "export", operands: "[SERVER…]", most: -1, prepare: toolExportCommand,
-			summary: "write a catalog of the tools that are registered, as the admins have stated them"},
+			summary: "write a catalog of the tools that are registered, as the admins have stated them, with their statements"},
 		{name: "trust", operands: "[OPERATION…]", most: -1, prepare: toolTrustCommand,
 			summary: "state what the catalog says of operations, or of all on which effects depend, by a statement of the admins"},
 		{name: "verify", operands: "SERVER|FILE", least: 1, most: 1, prepare: toolVerifyCommand, completes: files,
@@ -59,7 +59,7 @@ func toolTrustCommand(p *Program, fs *flag.FlagSet) action {
 		if *status != "" && !slices.Contains(states, *status) {
 			return misuse("--status is %s, %s or %s, not %q", states[0], states[1], states[2], *status).meant("--status ", *status, states, "")
 		}
-		env, err := p.environment(ctx, *catalogFile, "")
+		env, err := p.unheld(ctx, *catalogFile, "")
 		if err != nil {
 			return err
 		}

@@ -327,9 +327,25 @@ func Trusted(ctx context.Context, rows Rows, s State, id string) (ledger.Tool, e
 	return row, nil
 }
 
+// Difference is what a catalog says of a tool otherwise than the admins have stated.
+type Difference struct {
+	// Tool is its id, and Fact the name of the fact. Have is what the catalog says, and Said what
+	// the admins have: canonical JSON, or "" for nothing.
+	Tool, Fact, Have, Said string
+}
+
+// Error returns the difference as a sentence.
+func (d *Difference) Error() string {
+	return invalid("of the tool %.200q the catalog says %s %.100s, and the admins have stated %.100s",
+		d.Tool, d.Fact, cmp.Or(d.Have, "nothing"), cmp.Or(d.Said, "nothing")).Error()
+}
+
+// Is makes every difference [ErrInvalid].
+func (d *Difference) Is(target error) bool { return target == ErrInvalid }
+
 // Stated verifies that the admins let a tool be called, without a review unless each call is
 // reviewed, and that what the catalog says of it is what they have stated: its fingerprint,
-// "" if it has none, and its facts. The error names what differs.
+// "" if it has none, and its facts. What differs is a [Difference].
 func (s State) Stated(id, fingerprint string, facts json.RawMessage, reviewed bool) error {
 	t, ok := s.Tools[id]
 	switch {
@@ -357,8 +373,7 @@ func (s State) Stated(id, fingerprint string, facts json.RawMessage, reviewed bo
 	}
 	for _, name := range sorted(have) {
 		if said[name] != have[name] {
-			return invalid("of the tool %.200q the catalog says %s %.100s, and the admins have stated %.100s",
-				id, name, cmp.Or(have[name], "nothing"), cmp.Or(said[name], "nothing"))
+			return &Difference{Tool: id, Fact: name, Have: have[name], Said: said[name]}
 		}
 	}
 	return nil

@@ -286,6 +286,7 @@ func catalogSchema() obj {
 		"kind":       {"const", "Catalog"},
 		"templates":  append(listOf(ref("template")), "maxItems", catalog.MaxTemplates),
 		"adapters":   append(listOf(ref("adapter")), "maxItems", catalog.MaxAdapters),
+		"statements": append(listOf(obj{"type", "object"}), "maxItems", catalog.MaxStatements),
 	})
 	body = append(body, "$defs", obj{"template", template, "adapter", adapter, "retry_policy", retrySchema()})
 	return schemaHead("catalog", "Chimera catalog", "The operations that plans may call, and what the operator says of each.", body)
