@@ -40,7 +40,7 @@ func commands() []command {
 			summary: "draw a plan"},
 		{name: "contain", operands: "LHS RHS | --batch", most: 2, prepare: containCommand, completes: files,
 			summary: "decide whether every value of one JSON Schema is a value of another"},
-		{name: "publish", operands: "PLAN", least: 1, most: 1, prepare: publishCommand, completes: files,
+		{name: "publish", operands: "PLAN | --again [NAME[@VERSION]…]", most: -1, prepare: publishCommand, completes: files,
 			summary: "check a plan, sign it as its author, and keep its source under its name and version"},
 		{name: "start", operands: "PLAN|NAME[@VERSION]|DIGEST", least: 1, most: 1, prepare: startCommand, completes: plansOrFiles,
 			summary: "start a run, and follow it with --wait"},

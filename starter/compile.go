@@ -54,7 +54,7 @@ func compileCommand(p *Program, fs *flag.FlagSet) action {
 			if err := ctx.Err(); err != nil {
 				return unanswered("interrupted")
 			}
-			compiled, ds, err := env.compile(src)
+			compiled, ds, digest, err := env.digest(src)
 			if err != nil {
 				return err
 			}
@@ -63,11 +63,6 @@ func compileCommand(p *Program, fs *flag.FlagSet) action {
 				v.File = src.Name
 			}
 			if compiled != nil {
-				encoded, err := compiled.Encode()
-				if err != nil {
-					return negative("encoding %s: %s", src.Name, err)
-				}
-				digest := plan.DigestOf(encoded)
 				v.Digest = &digest
 			}
 			ok = ok && v.OK
@@ -210,6 +205,19 @@ func counted(ds diag.Diagnostics) string {
 // compile compiles a plan. The findings begin with those in the catalog and the policy.
 func (s *environment) compile(src compiler.Source) (*plan.Plan, diag.Diagnostics, error) {
 	return s.with(compiler.Compile, src)
+}
+
+// digest is compile with the digest of the plan, "" if there is none.
+func (s *environment) digest(src compiler.Source) (*plan.Plan, diag.Diagnostics, string, error) {
+	compiled, ds, err := s.compile(src)
+	if err != nil || compiled == nil {
+		return nil, ds, "", err
+	}
+	encoded, err := compiled.Encode()
+	if err != nil {
+		return nil, nil, "", negative("encoding %s: %s", src.Name, err)
+	}
+	return compiled, ds, plan.DigestOf(encoded), nil
 }
 
 // check is like compile, but accepts what the engine cannot run yet.

@@ -30,10 +30,17 @@ type publication struct {
 
 func publishCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
+	again := fs.Bool("again", false, "compile published plans with the catalog as it is now, and publish those that it has changed: the plans that are named, or all")
 	return func(ctx context.Context, operands []string) error {
+		if !*again && len(operands) != 1 {
+			return misuse("chimera publish needs one PLAN, or --again")
+		}
 		env, err := p.environment(ctx, *catalogFile, "")
 		if err != nil {
 			return err
+		}
+		if *again {
+			return p.again(ctx, env, operands)
 		}
 		src, err := p.read(operands[0])
 		if err != nil {
@@ -47,23 +54,28 @@ func publishCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		published, err := p.publish(ctx, place, src, compiled, digest)
+		kept, err := p.publish(ctx, place, src, compiled, digest)
 		if err != nil {
 			return err
 		}
 		if p.json() {
-			return p.document(publication{published.Name, published.Version, published.Digest, published.SourceDigest, published.Author, published.PublishedAt, len(published.Signature) > 0})
+			return p.document(published(kept))
 		}
-		p.printf("%s@%s  %s\n", published.Name, published.Version, published.Digest)
-		p.say("run it: %s", p.command("start", published.Name+"@"+published.Version, "--wait"))
+		p.printf("%s@%s  %s\n", kept.Name, kept.Version, kept.Digest)
+		p.say("run it: %s", p.command("start", kept.Name+"@"+kept.Version, "--wait"))
 		return nil
 	}
+}
+
+// published is the answer about a published plan.
+func published(kept ledger.Plan) *publication {
+	return &publication{kept.Name, kept.Version, kept.Digest, kept.SourceDigest, kept.Author, kept.PublishedAt, len(kept.Signature) > 0}
 }
 
 // compile compiles a plan, shows the findings, and returns its digest. It fails if the
 // plan does not compile.
 func (p *Program) compile(env *environment, src compiler.Source) (*plan.Plan, string, error) {
-	compiled, ds, err := env.compile(src)
+	compiled, ds, digest, err := env.digest(src)
 	if err != nil {
 		return nil, "", err
 	}
@@ -73,11 +85,7 @@ func (p *Program) compile(env *environment, src compiler.Source) (*plan.Plan, st
 	if len(ds) > 0 && !p.json() {
 		p.diagnose(ds, env.texts(src))
 	}
-	encoded, err := compiled.Encode()
-	if err != nil {
-		return nil, "", negative("encoding %s: %s", src.Name, err)
-	}
-	return compiled, plan.DigestOf(encoded), nil
+	return compiled, digest, nil
 }
 
 // publish stores the source of a plan, signed by its author. It refuses other
