@@ -106,6 +106,8 @@ type importedTool struct {
 	// State is new, changed, unchanged, elsewhere or left out.
 	State    string   `json:"state"`
 	Warnings []string `json:"warnings"`
+	// Plans are published ones that a change affects, as name@version.
+	Plans []string `json:"plans,omitempty"`
 
 	definition json.RawMessage
 	// instructions is the digest of what the server tells models, and endpoint that of where it is,
@@ -159,6 +161,7 @@ func (p *Program) importTools(ctx context.Context, ask *asker, o *intakeOptions,
 	if err := p.writeTools(&c, file, have, answers, o.out == ""); err != nil {
 		return err
 	}
+	p.findAffected(ctx, answers)
 	if err := p.sayImported(answers, file); err != nil {
 		return err
 	}
@@ -527,6 +530,7 @@ func (p *Program) sayImported(answers []intakeAnswer, file string) error {
 				}
 			}
 			p.printf("%s\n", line)
+			p.sayAffected(a.Server, x)
 		}
 		if imported > 0 {
 			p.say("%s of %s in %s", plural(imported, "tool"), printable(a.Server), fromHere(file))

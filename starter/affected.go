@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/store"
+)
+
+const (
+	// maxAffected bounds the plans that are looked at for what a change affects, and shownAffected
+	// those that are shown of each tool.
+	maxAffected   = 1000
+	shownAffected = 20
+)
+
+// findAffected finds the published plans that use tools which have changed, each in the version that
+// was published last. Without a store there are none.
+func (p *Program) findAffected(ctx context.Context, answers []intakeAnswer) {
+	changed := map[string]*importedTool{} // by operation
+	for _, a := range answers {
+		for _, x := range a.Tools {
+			if x.was != nil {
+				changed[catalog.OperationName(a.Server, x.Name)] = x
+			}
+		}
+	}
+	if len(changed) == 0 {
+		return
+	}
+	if at := p.there(); at != nil {
+		if err := at.affected(ctx, changed); err != nil {
+			p.say("which published plans use what has changed is not known: %s", err)
+		}
+	}
+}
+
+// affected opens the store for itself, as [place.registered] does.
+func (at *place) affected(ctx context.Context, changed map[string]*importedTool) (err error) {
+	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	opened, err := store.Open(bounded, at.store)
+	if err != nil {
+		return storeError(err)
+	}
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	names, err := latest(bounded, opened.Ledger)
+	if err != nil {
+		return err
+	}
+	for _, name := range names[:min(len(names), maxAffected)] {
+		row, err := opened.Ledger.Plan(bounded, name)
+		if err != nil {
+			return err
+		}
+		text, err := opened.Ledger.GetBlob(bounded, row.SourceDigest)
+		if err != nil {
+			continue // it is not one that can be compiled again
+		}
+		docs, _ := syntax.Parse(row.Name+"@"+row.Version, text, fields.Limits)
+		for operation, x := range changed {
+			if slices.ContainsFunc(docs, func(d *syntax.Document) bool { return uses(d.Root, operation, x.was.Fingerprint) }) {
+				x.Plans = append(x.Plans, row.Name+"@"+row.Version)
+			}
+		}
+	}
+	return nil
+}
+
+// uses reports whether a part of a plan names an operation, or pins a fingerprint.
+func uses(v *syntax.Value, operation, fingerprint string) bool {
+	if v.Kind == syntax.String {
+		return v.Text == operation || fingerprint != "" && v.Text == fingerprint
+	}
+	if provider, name := v.Get("provider_name"), v.Get("operation"); provider != nil && name != nil && catalog.OperationName(provider.Text, name.Text) == operation {
+		return true
+	}
+	return slices.ContainsFunc(v.Items, func(x *syntax.Value) bool { return uses(x, operation, fingerprint) }) ||
+		slices.ContainsFunc(v.Fields, func(f syntax.Field) bool { return uses(f.Value, operation, fingerprint) })
+}
+
+// sayAffected prints the published plans that a change of a tool affects.
+func (p *Program) sayAffected(server string, x *importedTool) {
+	if len(x.Plans) == 0 {
+		return
+	}
+	p.say("%s is used by %s: %s", printable(catalog.OperationName(server, x.Name)), agree(len(x.Plans), "a published plan", "published plans"), printable(listed(x.Plans)))
+}
+
+// listed are the first of some names.
+func listed(names []string) string {
+	if more := len(names) - shownAffected; more > 0 {
+		return strings.Join(names[:shownAffected], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(names, ", ")
+}
