@@ -328,6 +328,16 @@ func (p *Program) trustList(ctx context.Context) error {
 		lines = append(lines, fmt.Sprintf("%s: %s", id, s.Tools[id].Status))
 	}
 	section("tools", lines)
+	lines = nil
+	for _, name := range slices.Sorted(maps.Keys(s.Manifests)) {
+		lines = append(lines, fmt.Sprintf("%s: %s, %s", name, s.Manifests[name].Version, s.Manifests[name].Digest))
+	}
+	section("manifests", lines)
+	lines = nil
+	for _, name := range slices.Sorted(maps.Keys(s.Waivers)) {
+		lines = append(lines, fmt.Sprintf("%s: %s", name, s.Waivers[name].Reason))
+	}
+	section("waivers of manifests", lines)
 	section("log", []string{s.Log().Key})
 	return nil
 }
@@ -355,27 +365,36 @@ func stateDocument(b *trust.Bootstrap, s trust.State) any {
 		Revoked *ledger.Time `json:"revoked_at,omitempty"`
 	}
 	doc := struct {
-		Deployment string            `json:"deployment"`
-		Audience   trust.Audience    `json:"audience"`
-		Bootstrap  string            `json:"bootstrap"`
-		Statements int               `json:"statements"`
-		Head       string            `json:"head"`
-		Issued     ledger.Time       `json:"issued"`
-		Quorum     int               `json:"quorum"`
-		Admins     []trust.Admin     `json:"admins"`
-		Publishers []publisher       `json:"publishers"`
-		Agents     []trust.AddAgent  `json:"agents"`
-		Signers    []signer          `json:"signers"`
-		Tools      []trust.TrustTool `json:"tools"`
-		Budgets    []trust.SetBudget `json:"budgets"`
-		Guardians  []guardian        `json:"guardians"`
-		Bundle     string            `json:"bundle,omitempty"`
-		LogKeys    []trust.LogKey    `json:"log_keys"`
-		Witnesses  trust.Witnesses   `json:"witnesses"`
+		Deployment string                 `json:"deployment"`
+		Audience   trust.Audience         `json:"audience"`
+		Bootstrap  string                 `json:"bootstrap"`
+		Statements int                    `json:"statements"`
+		Head       string                 `json:"head"`
+		Issued     ledger.Time            `json:"issued"`
+		Quorum     int                    `json:"quorum"`
+		Admins     []trust.Admin          `json:"admins"`
+		Publishers []publisher            `json:"publishers"`
+		Agents     []trust.AddAgent       `json:"agents"`
+		Signers    []signer               `json:"signers"`
+		Tools      []trust.TrustTool      `json:"tools"`
+		Manifests  []trust.AcceptManifest `json:"manifests"`
+		Waivers    []trust.WaiveManifest  `json:"waivers"`
+		Budgets    []trust.SetBudget      `json:"budgets"`
+		Guardians  []guardian             `json:"guardians"`
+		Bundle     string                 `json:"bundle,omitempty"`
+		LogKeys    []trust.LogKey         `json:"log_keys"`
+		Witnesses  trust.Witnesses        `json:"witnesses"`
 	}{
 		Deployment: s.Deployment, Audience: s.Audience, Bootstrap: b.Digest(), Statements: s.N, Head: s.Head, Issued: s.Issued,
 		Quorum: s.Quorum, Admins: s.Admins, Publishers: []publisher{}, Agents: []trust.AddAgent{}, Signers: []signer{},
-		Tools: []trust.TrustTool{}, Budgets: []trust.SetBudget{}, Guardians: []guardian{}, Bundle: s.Bundle, LogKeys: s.LogKeys, Witnesses: s.Witnesses,
+		Tools: []trust.TrustTool{}, Manifests: []trust.AcceptManifest{}, Waivers: []trust.WaiveManifest{}, Budgets: []trust.SetBudget{},
+		Guardians: []guardian{}, Bundle: s.Bundle, LogKeys: s.LogKeys, Witnesses: s.Witnesses,
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Manifests)) {
+		doc.Manifests = append(doc.Manifests, s.Manifests[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Waivers)) {
+		doc.Waivers = append(doc.Waivers, s.Waivers[name])
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.Publishers)) {
 		doc.Publishers = append(doc.Publishers, publisher{s.Publishers[id].AddPublisher, s.Publishers[id].Revoked})
