@@ -257,6 +257,7 @@ func (c *conn) protocolError(what string, answer reply) *contract.Error {
 	var code json.Number
 	var message string
 	var data json.RawMessage
+	defer turn(answer.fault)()
 	if _, err := schemas.Decode(answer.fault); err != nil {
 		return c.errorf(contract.ServerError, "%s: an error that cannot be read: %w", what, err)
 	}

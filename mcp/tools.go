@@ -142,6 +142,7 @@ func (c *conn) pages(ctx context.Context, method mcp.MCPMethod, what string, las
 
 // pageOf reads a page of a list of what.
 func pageOf(raw json.RawMessage, what string) (*page, error) {
+	defer turn(raw)()
 	if _, err := schemas.Decode(raw); err != nil {
 		return nil, err
 	}
