@@ -100,7 +100,7 @@ func TestBroken(t *testing.T) {
 	}{
 		"pages loop":              {"pages-end", conform.Failed, "", `has the cursor of an earlier one`},
 		"page faults":             {"pages-end", conform.Failed, "", `error -32603`},
-		"page without tools":      {"pages-end", conform.Failed, "", `page 1 has no tools`},
+		"page without tools":      {"pages-end", conform.Failed, "", `page 1: it has no tools`},
 		"twins":                   {"pages-end", conform.Failed, "", `two tools are called "read"`},
 		"bad name":                {"names-valid", conform.Failed, "read note", `^/name: rename it`},
 		"similar names":           {"names-valid", conform.Warned, "READ", `^/name: it differs from "read" only in case`},

@@ -81,6 +81,6 @@ func (s *environment) unstated() {
 	}
 	s.findings.Add(diag.Diagnostic{
 		Severity: diag.Warning, Code: diag.ConfigUnstated, Summary: "the catalog carries no statement of the admins about " + what,
-		Detail: "A worker calls what has an effect only if the admins have stated just what the catalog says of it. chimera tools export writes a catalog with their statements.", Subject: first.Range,
+		Detail: "A worker calls it only if the admins have stated just what the catalog says of it. chimera tools export writes a catalog with their statements.", Subject: first.Range,
 	})
 }
