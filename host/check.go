@@ -66,8 +66,8 @@ func (o Options) servers() error {
 	return nil
 }
 
-// unfit is why, in production, an MCP server does not do for an operation: it has effects and cannot
-// verify who calls it, or it is started here, commits, and is not the same one each time.
+// unfit is why, in production, an MCP server does not do for an operation: it has effects, and cannot
+// verify who calls it, or is started here and is not the same one each time.
 func (o *Options) unfit(operation string, of plan.ProviderType, provider string, effect plan.EffectClass) error {
 	if !o.production() || of != plan.MCP || effect == plan.Pure {
 		return nil
@@ -76,8 +76,8 @@ func (o *Options) unfit(operation string, of plan.ProviderType, provider string,
 	if s.URL != "" && s.TLS.CertFile == "" && s.JWT == nil {
 		return fmt.Errorf("%s has effects, and nothing that is signed proves to the MCP server %s who calls it: set tls.cert_file and tls.key_file, or jwt, for it (mcpServers)", operation, provider)
 	}
-	if u := discover.FindUnpinned(s.Command, s.Args); u != nil && effect.Commits() {
-		return fmt.Errorf("%s commits, and the MCP server %s (mcpServers) is started as whatever version of a package there is then: name an exact one, or a digest (%s)", operation, provider, u)
+	if u := discover.FindUnpinned(s.Command, s.Args); u != nil {
+		return fmt.Errorf("%s has effects, and the MCP server %s (mcpServers) is started as whatever version of a package there is then: name an exact one, or a digest (%s)", operation, provider, u)
 	}
 	return nil
 }

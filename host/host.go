@@ -143,6 +143,9 @@ type Options struct {
 	// Callers says which of the roles tools and effects call a provider; both do where it
 	// has no entry.
 	Callers map[string][]Role
+	// CompareOffers asks MCP servers at the start what they offer, and logs where that is not what the
+	// catalog has.
+	CompareOffers bool
 	// MCP bounds the MCP clients; its zero value has defaults.
 	MCP mcp.Options
 
@@ -210,6 +213,8 @@ type Host struct {
 	workers   []worker.Worker
 	sequencer *sequencer
 	sweeper   *sweeper
+	// started, if not nil, runs beside the workers once they have started.
+	started func(ctx context.Context)
 	// refused receives the reason why a worker no longer polls, once.
 	refused chan error
 	// keys end the use of keys on tokens.
@@ -285,6 +290,9 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 			return nil, err
 		}
 		h.pool = mcp.NewPool(o.Servers, o.MCP)
+		if o.CompareOffers {
+			h.started = func(ctx context.Context) { h.offers(ctx, said) }
+		}
 	}
 	outside := func(r Role) activities.Caller {
 		return fitting{manifested{cleaned{children{executables: o.Executables, pool: h.pool, callers: o.Callers, role: r}, o.Secrets}, held}, &h.options}
@@ -509,6 +517,9 @@ func (h *Host) Start() error {
 	}
 	if h.sweeper != nil {
 		h.also(h.sweeper.run)
+	}
+	if h.started != nil {
+		h.also(h.started)
 	}
 	return nil
 }

@@ -174,6 +174,7 @@ func (p *Program) Run(ctx context.Context) error {
 		}
 		options.Client.MetricsHandler = counted
 	}
+	options.CompareOffers = true
 	if err := p.start(ctx, options); err != nil {
 		if ctx.Err() != nil {
 			return nil // asked to end before it began
