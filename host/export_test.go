@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"chimera.ai/engine/activities"
+	"chimera.ai/engine/mcp"
 )
 
 // Interpreted gives options of a host whose workflow code is another build's.
@@ -17,3 +18,10 @@ func Warn(o Options) { o.warn(context.Background()) }
 
 // Fitting returns a caller that refuses what options do not do for.
 func Fitting(o *Options, c activities.Caller) activities.Caller { return fitting{c, o} }
+
+// Tools returns what calls the servers of some options, as the role tools does, and what ends it.
+func Tools(o Options) (activities.Caller, func() error) {
+	o = o.withDefaults()
+	pool := mcp.NewPool(o.Servers, o.MCP)
+	return cleaned{children{pool: pool, role: RoleTools}, o.Secrets}, pool.Close
+}

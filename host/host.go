@@ -185,7 +185,7 @@ type Options struct {
 	// As often it checks that the search attributes that runs set exist. 0
 	// means [DefaultEndsEvery].
 	EndsEvery time.Duration
-	// Secrets are removed from what tools answer, and from the log.
+	// Secrets are removed from what tools answer, and from the log; tokens for MCP servers are added.
 	Secrets *redact.Secrets
 	// Deployment identifies the build of the workers; its zero value is
 	// unversioned.
@@ -416,6 +416,10 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	if o.Secrets == nil {
+		o.Secrets = redact.New(nil)
+	}
+	o.MCP.Issued = o.Secrets.Add
 	o.Logger = slog.New(o.Secrets.Handler(o.Logger.Handler()))
 	if o.MCP.Logger == nil {
 		o.MCP.Logger = o.Logger

@@ -19,13 +19,17 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// credential returns what says who asks, or nil if nothing does but TLS and headers.
-func (s Server) credential() (credential, error) {
+// leeway is how much longer than it says a token may be accepted, since clocks differ.
+const leeway = time.Minute
+
+// credential returns what says who asks, or nil if nothing does but TLS and headers. issued is told
+// its tokens.
+func (s Server) credential(issued func(token string, until time.Time)) (credential, error) {
 	switch {
 	case s.JWT != nil:
-		return newMinter(*s.JWT, s.URL)
+		return newMinter(*s.JWT, s.URL, issued)
 	case s.OAuth != nil:
-		return newGrant(s)
+		return newGrant(s, issued)
 	}
 	return nil, nil
 }
@@ -36,6 +40,7 @@ type minter struct {
 	key  crypto.Signer
 	// header is the encoded JOSE header.
 	header string
+	issued func(token string, until time.Time)
 	// agent is on whose behalf the tokens are used, or "".
 	agent string
 }
@@ -50,7 +55,7 @@ func (m *minter) of(agent string) credential {
 // defaultLifetime is how long a token is good: a request is one moment, and clocks differ.
 const defaultLifetime = time.Minute
 
-func newMinter(conf JWT, url string) (*minter, error) {
+func newMinter(conf JWT, url string, issued func(string, time.Time)) (*minter, error) {
 	key, err := signer(conf.Key)
 	if err != nil {
 		return nil, err
@@ -73,7 +78,7 @@ func newMinter(conf JWT, url string) (*minter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &minter{conf: conf, key: key, header: base64.RawURLEncoding.EncodeToString(header)}, nil
+	return &minter{conf: conf, key: key, header: base64.RawURLEncoding.EncodeToString(header), issued: issued}, nil
 }
 
 // signer reads a private key. Its error does not repeat it.
@@ -99,10 +104,12 @@ func signer(text string) (crypto.Signer, error) {
 }
 
 func (m *minter) authorization(context.Context) (string, *contract.Error) {
-	token, err := m.mint(time.Now())
+	now := time.Now()
+	token, err := m.mint(now)
 	if err != nil {
 		return "", contract.Errorf(contract.Unsent, "sign a token: %w", err)
 	}
+	m.issued(token, now.Add(m.conf.Lifetime+leeway))
 	return "Bearer " + token, nil
 }
 

@@ -77,6 +77,9 @@ type Server struct {
 type Options struct {
 	// Logger logs starts, ends and protocol errors; the default is that of slog.
 	Logger *slog.Logger
+	// Issued, if not nil, is told each token of a server's credential before it is sent, and until
+	// when it may be accepted, or zero if nobody knows: the server may repeat it.
+	Issued func(token string, until time.Time)
 	// StartTimeout bounds spawn and handshake of a server: 30 s.
 	StartTimeout time.Duration
 	// StopGrace is how long a server may take to end after its input was
@@ -112,6 +115,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.Issued == nil {
+		o.Issued = func(string, time.Time) {}
 	}
 	for _, d := range []struct {
 		at  *time.Duration

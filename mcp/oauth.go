@@ -30,6 +30,7 @@ const (
 type grant struct {
 	conf   clientcredentials.Config
 	client func() (*http.Client, error)
+	issued func(token string, until time.Time)
 	// turn holds one value while nobody asks for a token.
 	turn chan struct{}
 
@@ -37,7 +38,7 @@ type grant struct {
 	token *oauth2.Token
 }
 
-func newGrant(s Server) (*grant, error) {
+func newGrant(s Server, issued func(string, time.Time)) (*grant, error) {
 	o := *s.OAuth
 	u, err := address(o.TokenURL)
 	if err != nil {
@@ -55,7 +56,8 @@ func newGrant(s Server) (*grant, error) {
 			// RFC 8707: a token for this server is none for another.
 			EndpointParams: url.Values{"resource": {s.URL}},
 		},
-		turn: make(chan struct{}, 1),
+		issued: issued,
+		turn:   make(chan struct{}, 1),
 	}
 	g.client = func() (*http.Client, error) { return s.tokenClient(u) }
 	return g, nil
@@ -162,5 +164,10 @@ func (g *grant) fetch(ctx context.Context) (*oauth2.Token, *contract.Error) {
 	case !visible(token.AccessToken, maxToken) || token.Type() != "Bearer":
 		return nil, contract.Errorf(contract.Unsent, "get a token: it is not a bearer token of at most %d visible ASCII characters", maxToken)
 	}
+	until := token.Expiry
+	if !until.IsZero() {
+		until = until.Add(leeway)
+	}
+	g.issued(token.AccessToken, until)
 	return token, nil
 }

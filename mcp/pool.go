@@ -73,7 +73,7 @@ func NewPool(servers map[string]Server, o Options) *Pool {
 			s.opts.MaxSessions = conf.MaxSessions
 		}
 		if s.bad = conf.Check(); s.bad == nil {
-			s.credential, s.bad = conf.credential()
+			s.credential, s.bad = conf.credential(o.Issued)
 		}
 		p.servers[name] = s
 	}

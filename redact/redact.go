@@ -47,6 +47,7 @@ const (
 type Secrets struct {
 	forms    []string
 	replacer *strings.Replacer
+	passing  passing
 }
 
 // Format hides the secrets from every verb.
@@ -55,7 +56,8 @@ func (s *Secrets) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, Mark) }
 // LogValue hides the secrets from slog.
 func (s *Secrets) LogValue() slog.Value { return slog.StringValue(Mark) }
 
-// New returns a set of the secrets that are at least [MinBytes] long.
+// New returns a set of the secrets that are at least [MinBytes] long. Others may be added while
+// they are in use: see [Secrets.Add].
 func New(secrets []string) *Secrets {
 	found := map[string]bool{}
 	for _, secret := range secrets {
@@ -67,9 +69,6 @@ func New(secrets []string) *Secrets {
 		for _, line := range linesOf(secret) {
 			spell(found, line)
 		}
-	}
-	if len(found) == 0 {
-		return nil
 	}
 	s := &Secrets{}
 	for form := range found {
@@ -206,11 +205,19 @@ func (s *Secrets) Text(text string) string {
 	if s == nil {
 		return text
 	}
-	text = s.replacer.Replace(text)
+	text = s.replace(text)
 	if strings.Contains(text, cut) {
 		text = s.atCuts(text)
 	}
 	return text
+}
+
+// replace replaces the secrets that stand in a text as a whole.
+func (s *Secrets) replace(text string) string {
+	if len(s.forms) > 0 {
+		text = s.replacer.Replace(text)
+	}
+	return s.passing.replace(text)
 }
 
 // maxCuts bounds the cuts of a text that are examined.
@@ -236,7 +243,7 @@ func (s *Secrets) atCuts(text string) string {
 // piece returns the length of the longest piece of a secret at an end of the text.
 func (s *Secrets) piece(text string, stands func(text, piece string) bool, of func(form string, n int) string) int {
 	most := 0
-	for _, form := range s.forms {
+	for form := range s.all() {
 		for n := min(len(form)-1, len(text)); n >= minCut && n > most; n-- {
 			if stands(text, of(form, n)) {
 				most = n
@@ -253,7 +260,7 @@ func (s *Secrets) JSON(raw json.RawMessage) json.RawMessage {
 	if s == nil {
 		return raw
 	}
-	return s.json(raw, s.replacer.Replace)
+	return s.json(raw, s.replace)
 }
 
 // Details is like [Secrets.JSON], for the details of a failure, whose texts may have been

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -62,8 +63,11 @@ func TestText(t *testing.T) {
 }
 
 func TestShortSecretsAreLeft(t *testing.T) {
-	require.Nil(t, redact.New([]string{"", "true", "8080", "7 bytes"}))
+	short := redact.New([]string{"", "true", "8080", "7 bytes"})
+	short.Add("7 bytes", time.Time{})
+	require.Equal(t, "true 8080 7 bytes", short.Text("true 8080 7 bytes"))
 	var none *redact.Secrets
+	none.Add("8 bytes.", time.Time{})
 	require.Equal(t, "x", none.Text("x"))
 	require.Equal(t, `{"a":1}`, string(none.JSON(json.RawMessage(`{"a":1}`))))
 	require.Equal(t, io.EOF, none.Error(io.EOF))
@@ -217,5 +221,75 @@ func BenchmarkJSON(b *testing.B) {
 	b.SetBytes(int64(len(raw)))
 	for b.Loop() {
 		s.JSON(raw)
+	}
+}
+
+// TestAdd: what is added while it is in use is found like the rest, and forgotten when its time is
+// over or others take its place.
+func TestAdd(t *testing.T) {
+	const first, second = "eyJhbGciOiJFUzI1NiJ9.e30.AAAAAAAAAAAAAAAA", "eyJhbGciOiJFUzI1NiJ9.e30.AAAAAAAAAAAAAAAAB"
+	s := redact.New(nil)
+	require.Equal(t, first, s.Text(first))
+	s.Add(first, time.Now().Add(time.Hour))
+	s.Add(second, time.Time{})
+	s.Add(second, time.Time{})
+	echoed := "Bearer " + second + ", Bearer " + first + "."
+	require.Equal(t, "Bearer [redacted], Bearer [redacted].", s.Text(echoed))
+	require.Equal(t, `{"a":"[redacted]","b":1}`, string(s.JSON(json.RawMessage(`{"a":"`+first+`","b":1}`))))
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawURLEncoding} {
+		for _, before := range []string{"", "u", "us"} {
+			got := s.Text(encoding.EncodeToString([]byte(before + first + "x")))
+			require.Contains(t, got, redact.Mark)
+			require.NotContains(t, got, encoding.EncodeToString([]byte("FUzI1NiJ9"))[:8])
+		}
+	}
+	require.Equal(t, redact.Mark+" and", s.Text(hex.EncodeToString([]byte(first))+" and"))
+	require.Equal(t, "said [redacted]…", s.Text("said "+first[:30]+"…"))
+	require.Equal(t, "…[redacted] said", s.Text("…"+first[30:]+" said"))
+	require.Equal(t, io.EOF, s.Error(io.EOF))
+	require.EqualError(t, s.Error(errors.New(echoed)), "Bearer [redacted], Bearer [redacted].")
+
+	past := "a token of the past"
+	s.Add(past, time.Now().Add(-time.Minute))
+	s.Add("another token", time.Time{})
+	require.Equal(t, past, s.Text(past))
+
+	for i := range 3000 {
+		s.Add(fmt.Sprintf("token number %d", i), time.Time{})
+	}
+	require.Equal(t, second, s.Text(second))
+	require.Equal(t, redact.Mark, s.Text("token number 2999"))
+
+	huge := redact.New(nil)
+	for i := range 160 {
+		huge.Add(fmt.Sprintf("%d %s", i, strings.Repeat("x", 64<<10)), time.Time{})
+	}
+	require.Equal(t, "0 "+strings.Repeat("x", 64<<10), huge.Text("0 "+strings.Repeat("x", 64<<10)))
+	require.Equal(t, redact.Mark, huge.Text("159 "+strings.Repeat("x", 64<<10)))
+}
+
+// TestAddAndReplace: sets of secrets that are given at once and one by one find the same.
+func TestAddAndReplace(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		secret := rapid.StringMatching(`[a-c]{8,12}`)
+		secrets := rapid.SliceOfN(secret, 1, 4).Draw(t, "secrets")
+		text := strings.Join(rapid.SliceOfN(rapid.OneOf(secret, rapid.SampledFrom(secrets), rapid.StringMatching(`[a-d ]{0,9}`)), 0, 9).Draw(t, "texts"), "")
+		added := redact.New(nil)
+		for _, s := range secrets {
+			added.Add(s, time.Time{})
+		}
+		require.Equal(t, redact.New(secrets).Text(text), added.Text(text))
+	})
+}
+
+func BenchmarkAdded(b *testing.B) {
+	s := redact.New(nil)
+	for i := range 2048 {
+		s.Add(fmt.Sprintf("eyJhbGciOiJFUzI1NiJ9.%0200d", i), time.Time{})
+	}
+	text := strings.Repeat("The quick brown fox jumps over the lazy dog. ", 1<<20/45)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		s.Text(text)
 	}
 }

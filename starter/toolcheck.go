@@ -19,6 +19,7 @@ import (
 	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/mcp"
+	"chimera.ai/engine/redact"
 )
 
 func toolListCommand(p *Program, fs *flag.FlagSet) action {
@@ -131,22 +132,22 @@ func (p *Program) offers(ctx context.Context, catalogFile string, servers []stri
 	if env.findings.HasErrors() {
 		return nil, &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
 	}
-	asked := map[string]live.Server{}
-	err = p.asked(servers, func(pool *mcp.Pool, name string) (err error) {
-		asked[name], err = live.Ask(ctx, pool, name, env.catalog.Templates)
+	offered := map[string]live.Server{}
+	err = p.asked(servers, func(pool asked, name string) (err error) {
+		offered[name], err = live.Ask(ctx, pool.Pool, name, env.catalog.Templates)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return live.Compare(env.catalog.Templates, asked), nil
+	return live.Compare(env.catalog.Templates, offered), nil
 }
 
 // listed lists the tools of servers of the configuration; of all of them if none is named.
 func (p *Program) listed(ctx context.Context, names []string) (map[string][]mcp.Tool, error) {
 	out := map[string][]mcp.Tool{}
-	err := p.asked(names, func(pool *mcp.Pool, name string) (err error) {
-		out[name], err = pool.Tools(ctx, name)
+	err := p.asked(names, func(pool asked, name string) (err error) {
+		out[name], err = pool.tools(ctx, name)
 		return err
 	})
 	return out, err
@@ -154,22 +155,40 @@ func (p *Program) listed(ctx context.Context, names []string) (map[string][]mcp.
 
 // introduced lists the tools of a server, with what it says of itself.
 func (p *Program) introduced(ctx context.Context, server string) (tools []mcp.Tool, said mcp.Introduction, err error) {
-	err = p.asked([]string{server}, func(pool *mcp.Pool, name string) (err error) {
+	err = p.asked([]string{server}, func(pool asked, name string) (err error) {
 		if said, err = pool.Introduction(ctx, name); err == nil {
-			tools, err = pool.Tools(ctx, name)
+			tools, err = pool.tools(ctx, name)
 		}
 		return err
 	})
 	return tools, said, err
 }
 
+// asked is a pool of servers, with the tokens that these were sent.
+type asked struct {
+	*mcp.Pool
+	issued *redact.Secrets
+}
+
+// tools lists the tools of a server. What it declares is written to files, and must not hold a token.
+func (a asked) tools(ctx context.Context, server string) ([]mcp.Tool, error) {
+	all, err := a.Tools(ctx, server)
+	for _, t := range all {
+		if !bytes.Equal(a.issued.JSON(t.Raw), t.Raw) {
+			return nil, negative("the server %s repeats a token that it was sent, in the definition of a tool", printable(server))
+		}
+	}
+	return all, err
+}
+
 // asked starts servers of the configuration, or all of them if none is named, and asks each.
-func (p *Program) asked(names []string, ask func(pool *mcp.Pool, name string) error) error {
+func (p *Program) asked(names []string, ask func(pool asked, name string) error) error {
 	servers, err := p.servers(names)
 	if err != nil {
 		return err
 	}
-	pool := mcp.NewPool(servers, mcp.Options{Logger: slog.New(slog.DiscardHandler)})
+	issued := redact.New(nil)
+	pool := asked{mcp.NewPool(servers, mcp.Options{Logger: slog.New(slog.DiscardHandler), Issued: issued.Add}), issued}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		err = errors.Join(err, ask(pool, name))
 	}
@@ -177,7 +196,7 @@ func (p *Program) asked(names []string, ask func(pool *mcp.Pool, name string) er
 		err = closed
 	}
 	if known := (*contract.Error)(nil); errors.As(err, &known) {
-		return unanswered("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return unanswered("%s", issued.Text(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 	return err
 }
