@@ -14,6 +14,7 @@
 package config
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
@@ -54,6 +55,8 @@ type Config struct {
 	Console Console
 	// CatalogFile is the trust manifest, and ToolsFile that of imported tools, or "".
 	CatalogFile, ToolsFile string
+	// MCPRegistry is where MCP servers are looked up by name.
+	MCPRegistry MCPRegistry
 	// PolicyFiles are the files of the operator's policy bundle.
 	PolicyFiles []string
 	// MCPServers are the MCP servers that plans may name as providers.
@@ -105,6 +108,16 @@ type Dev struct {
 	Port, UIPort int
 	// Temporal is the executable to run, or "" to find or build one.
 	Temporal string
+}
+
+// MCPRegistry is a registry of MCP servers.
+type MCPRegistry struct {
+	// URL is its address, or "" for none.
+	URL string
+	// CAFile is a PEM file with authorities in addition to the system's, or "".
+	CAFile string
+	// Addresses are networks that may be dialled although their addresses are not public.
+	Addresses []netip.Prefix
 }
 
 // Worker sizes the workers of this process.

@@ -88,9 +88,9 @@ func (l *loader) override(k key[Config], raw string) error {
 			}
 			list = append(list, strings.TrimSpace(item))
 		}
-	case choices, texts, paths:
-		if k.sort == paths && raw == "" {
-			break // an empty path names no file
+	case choices, texts, paths, networks:
+		if raw == "" && (k.sort == paths || k.sort == networks) {
+			break // an empty text names none
 		}
 		for item := range strings.SplitSeq(raw, ",") {
 			list = append(list, strings.TrimSpace(item))

@@ -184,6 +184,12 @@ var keys = []key[Config]{
 		doc: "The catalog file: which operations of MCP servers and executables plans may call, with schemas, effect classes and trust. `--catalog` takes precedence."},
 	{name: "tools", sort: path, at: func(c *Config) any { return &c.ToolsFile },
 		doc: "A second catalog file, of the tools that `chimera tools import` has imported; it writes this file. `--catalog` takes precedence."},
+	{name: "mcp_registry.url", sort: text, at: func(c *Config) any { return &c.MCPRegistry.URL }, check: checkRegistry, pattern: `^https://`,
+		doc: "The MCP registry in which `chimera tools import --from NAME` looks up servers: an HTTPS address, such as `https://registry.modelcontextprotocol.io`, below which it speaks version 0.1 of the registry API. If it is empty, names are not looked up. Proxies in the environment are ignored."},
+	{name: "mcp_registry.ca_file", sort: path, at: func(c *Config) any { return &c.MCPRegistry.CAFile },
+		doc: "PEM file with certificate authorities to trust for the registry's certificate, and for that of a `server.json` at an address, in addition to the system's."},
+	{name: "mcp_registry.addresses", sort: networks, at: func(c *Config) any { return &c.MCPRegistry.Addresses },
+		doc: "Networks, such as `10.1.0.0/16`, whose addresses may be dialled for the registry, and for a `server.json` at an address, although they are not public. In the environment: networks separated by commas."},
 	{name: "policy", sort: paths, at: func(c *Config) any { return &c.PolicyFiles },
 		doc: "The files of the operator's policy bundle: which irreversible effects are allowed, who approves, and what every action must meet. Several files make one bundle. Workers and commands compile with it; `--policy` takes precedence. All workers of a deployment must read the same bundle: a run records the digest of the bundle that it was compiled with. In the environment: paths separated by commas."},
 }

@@ -193,6 +193,18 @@ func checkURL(text string) error {
 	return nil
 }
 
+// checkRegistry says what is wrong with the address of a registry. "" is none.
+func checkRegistry(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("must be an HTTPS address without user, query and fragment")
+	}
+	return nil
+}
+
 func onLoopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return err == nil && a.Unmap().IsLoopback() || strings.EqualFold(host, "localhost")

@@ -4,19 +4,14 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/discover"
 )
-
-// lookTime bounds one question to a registry of packages.
-const lookTime = 20 * time.Second
 
 // adopt adds the servers of another host's file, or those of them that are named, to the
 // configuration. It returns the names of those that were added, and of those that were there.
@@ -25,8 +20,12 @@ func (p *Program) adopt(ctx context.Context, ask *asker, from string, named []st
 	if err != nil {
 		return nil, err
 	}
-	resolver := discover.Resolver{Client: &http.Client{Timeout: lookTime}}
-	found, err := p.found(ctx, resolver, from)
+	public, err := discover.NewClient(nil, "")
+	if err != nil {
+		return nil, misuse("%s", err)
+	}
+	resolver := discover.Resolver{Client: public}
+	found, err := p.found(ctx, c.MCPRegistry, from)
 	if err != nil {
 		return nil, err
 	}
@@ -84,10 +83,33 @@ func (p *Program) adopt(ctx context.Context, ask *asker, from string, named []st
 	return names, nil
 }
 
-// found reads a file, or what stands at an address.
-func (p *Program) found(ctx context.Context, r discover.Resolver, from string) (found discover.Found, err error) {
-	if strings.HasPrefix(from, "https://") {
-		if found, err = r.Fetch(ctx, from); err != nil {
+// found reads a file, or what stands at an address, or what the registry has of a name. A file
+// takes precedence over a name.
+func (p *Program) found(ctx context.Context, registry config.MCPRegistry, from string) (found discover.Found, err error) {
+	name, named := discover.ParseServerName(from)
+	if named {
+		_, err := os.Stat(from)
+		named = errors.Is(err, fs.ErrNotExist)
+	}
+	if at := strings.HasPrefix(from, "https://"); at || named {
+		if named && registry.URL == "" {
+			return found, misuse("there is no file %s, and no registry in which to look it up", from).
+				withHint("Set mcp_registry.url, such as https://registry.modelcontextprotocol.io.")
+		}
+		client, err := discover.NewClient(registry.Addresses, registry.CAFile)
+		if err != nil {
+			return found, misuse("mcp_registry: %s", err)
+		}
+		r := discover.Resolver{Client: client}
+		if at {
+			found, err = r.Fetch(ctx, from)
+		} else {
+			found, err = r.Lookup(ctx, registry.URL, name)
+		}
+		switch {
+		case errors.Is(err, discover.ErrNotFound):
+			return found, negative("%s", err)
+		case err != nil:
 			return found, unanswered("%s", err)
 		}
 		return found, nil

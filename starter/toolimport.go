@@ -48,7 +48,7 @@ type intakeOptions struct {
 
 func toolImportCommand(p *Program, fs *flag.FlagSet) action {
 	var o intakeOptions
-	fs.StringVar(&o.from, "from", "", "`FILE` of another MCP host, or a server.json or its address, whose servers are added to chimera.yaml first")
+	fs.StringVar(&o.from, "from", "", "`FILE` of another MCP host, or a server.json, its address, or the NAME[@VERSION] of a server in mcp_registry, whose servers are added to chimera.yaml first")
 	fs.StringSliceVar(&o.only, "only", nil, "import the tools that match a `PATTERN`, such as 'read_*'; may be repeated")
 	fs.BoolVar(&o.hints, "hints", false, "believe what the server's annotations say of its tools")
 	fs.BoolVar(&o.yes, "yes", false, "accept, without asking, what is proposed for tools that need no look")
