@@ -22,8 +22,8 @@ type Entry struct {
 	Operation  string
 	Definition json.RawMessage
 	Status     plan.Trust
-	// Facts are those of [Template.Facts].
-	Facts json.RawMessage
+	// Facts are those of [Template.Facts], and Was those that the template in a file has, for [Update].
+	Facts, Was json.RawMessage
 	// Comment stands above the template, for people. It may have several lines.
 	Comment string
 }
@@ -38,7 +38,7 @@ func Write(entries []Entry, statements ...json.RawMessage) ([]byte, error) {
 	}
 	w.WriteByte('\n')
 	for i := range entries {
-		if err := entries[i].write(&w); err != nil {
+		if err := entries[i].write(&w, "  "); err != nil {
 			return nil, fmt.Errorf("write the template %s: %w", entries[i].Operation, err)
 		}
 	}
@@ -56,38 +56,50 @@ func Write(entries []Entry, statements ...json.RawMessage) ([]byte, error) {
 	return w.Bytes(), nil
 }
 
-func (e *Entry) write(w *writer) error {
-	provider, operation, ok := strings.Cut(e.Operation, "/")
-	if !ok {
-		return errors.New("it is named without its provider")
-	}
-	stated, err := object(e.Facts)
-	if err != nil {
-		return fmt.Errorf("its facts: %w", err)
-	}
-	definition, err := object(e.Definition)
-	if err != nil {
-		return fmt.Errorf("its definition: %w", err)
-	}
-	said, err := written(stated)
+// write writes the template, with pad before its dash.
+func (e *Entry) write(w *writer, pad string) error {
+	said, err := e.fields(e.Facts)
 	if err != nil {
 		return err
 	}
-	said["provider_name"], said["operation"], said["status"] = provider, operation, string(e.Status)
 	for line := range strings.Lines(e.Comment) {
-		w.WriteString("  # " + strings.TrimRight(line, "\n") + "\n")
+		w.WriteString(pad + "# " + strings.TrimRight(line, "\n") + "\n")
 	}
-	mark := "  - "
+	definition := said["definition"]
+	delete(said, "definition")
+	mark := pad + "- "
 	for _, f := range TemplateFields.Fields {
 		if v, ok := said[f.Name]; ok {
 			w.WriteString(mark)
-			w.field(f.Name, v, "    ")
-			mark = "    "
+			w.field(f.Name, v, pad+"  ")
+			mark = pad + "  "
 		}
 	}
 	w.WriteString(mark)
-	w.field("definition", definition, "    ")
+	w.field("definition", definition, pad+"  ")
 	return nil
+}
+
+// fields are the fields of the template with such facts.
+func (e *Entry) fields(facts json.RawMessage) (map[string]any, error) {
+	provider, operation, ok := strings.Cut(e.Operation, "/")
+	if !ok {
+		return nil, errors.New("it is named without its provider")
+	}
+	stated, err := object(facts)
+	if err != nil {
+		return nil, fmt.Errorf("its facts: %w", err)
+	}
+	definition, err := object(e.Definition)
+	if err != nil {
+		return nil, fmt.Errorf("its definition: %w", err)
+	}
+	said, err := written(stated)
+	if err != nil {
+		return nil, err
+	}
+	said["provider_name"], said["operation"], said["status"], said["definition"] = provider, operation, string(e.Status), definition
+	return said, nil
 }
 
 // written are facts in the form of a catalog file.

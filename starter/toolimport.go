@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -420,42 +419,47 @@ func (x *importedTool) entry(server string) (catalog.Entry, error) {
 	return catalog.Entry{Operation: t.Name(), Definition: x.definition, Status: x.Status, Facts: facts, Comment: x.comment}, err
 }
 
-// writeTools writes the file of imported tools: what it had, and what was decided.
+// writeTools writes the file of imported tools: what it had, as it stands there, and what was decided.
 func (p *Program) writeTools(c *config.Config, file string, have map[string]catalog.Template, answers []intakeAnswer, configured bool) error {
-	entries := map[string]catalog.Entry{}
-	for name, t := range have {
-		facts, err := t.Facts()
-		if err != nil {
-			return negative("%s", err)
-		}
-		entries[name] = catalog.Entry{Operation: name, Definition: t.Definition, Status: t.Status, Facts: facts}
-	}
-	changed := false
+	var changes []catalog.Entry
 	for _, a := range answers {
 		for _, x := range a.Tools {
 			if x.State != toolNew && x.State != toolChanged {
 				continue
 			}
 			e, err := x.entry(a.Server)
+			if err == nil && x.was != nil {
+				e.Was, err = x.was.Facts()
+			}
 			if err != nil {
 				return negative("%s", err)
 			}
-			entries[e.Operation], changed = e, true
+			changes = append(changes, e)
 		}
 	}
-	if !changed {
+	if len(changes) == 0 {
 		return nil
 	}
-	var list []catalog.Entry
-	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		list = append(list, entries[name])
+	slices.SortFunc(changes, func(a, b catalog.Entry) int { return strings.Compare(a.Operation, b.Operation) })
+	var text []byte
+	before, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		text, err = catalog.Write(changes)
+	case err == nil:
+		if text, err = catalog.Update(before, changes); err != nil {
+			err = fmt.Errorf("%s cannot be changed as it is written: %w", file, err)
+		}
 	}
-	text, err := catalog.Write(list)
 	if err != nil {
-		return negative("%s", err)
+		return negative("%s", err).withHint("--out FILE writes what is proposed to another file.")
 	}
-	if _, ds := compiler.ParseCatalog(compiler.Source{Name: file, Text: text}); ds.HasErrors() {
+	all, ds := compiler.ParseCatalog(compiler.Source{Name: file, Text: text})
+	if ds.HasErrors() {
 		return &failure{code: exitNegative, message: "what would be written is no catalog", diagnostics: ds, sources: map[string][]byte{file: text}}
+	}
+	if err := written(all, have, changes); err != nil {
+		return negative("%s cannot be changed as it is written: %s", file, err).withHint("--out FILE writes what is proposed to another file.")
 	}
 	if err := replaceFile(file, text); err != nil {
 		return misuse("%s", err)
@@ -464,6 +468,50 @@ func (p *Program) writeTools(c *config.Config, file string, have map[string]cata
 		return nil
 	}
 	return p.nameTools(c)
+}
+
+// written compares a catalog with what it had before and what was to change.
+func written(all *catalog.Catalog, have map[string]catalog.Template, changes []catalog.Entry) error {
+	want := map[string]string{}
+	for name, t := range have {
+		facts, err := t.Facts()
+		if err != nil {
+			return err
+		}
+		want[name] = said(facts, t.Status, t.Fingerprint)
+	}
+	for _, e := range changes {
+		print, err := fingerprint.Tool(e.Definition)
+		if err != nil {
+			return err
+		}
+		want[e.Operation] = said(e.Facts, e.Status, print.Digest)
+	}
+	for i := range all.Templates {
+		t := &all.Templates[i]
+		facts, err := t.Facts()
+		if err != nil {
+			return err
+		}
+		if want[t.Name()] != said(facts, t.Status, t.Fingerprint) {
+			return fmt.Errorf("%s would not be what it should", printable(t.Name()))
+		}
+		delete(want, t.Name())
+	}
+	for name := range want {
+		return fmt.Errorf("%s would be missing", printable(name))
+	}
+	return nil
+}
+
+// said is what a catalog says of a tool, apart from what its definition does.
+func said(facts json.RawMessage, status plan.Trust, fingerprint string) string {
+	var all map[string]any
+	_ = json.Unmarshal(facts, &all) // of Template.Facts
+	delete(all, "input_schema")
+	delete(all, "output_schema")
+	raw, _ := json.Marshal(all)
+	return fmt.Sprintf("%s %s %s", raw, status, fingerprint)
 }
 
 // nameTools makes the configuration name the file of imported tools.
