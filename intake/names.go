@@ -51,6 +51,35 @@ func FlagNames(names []string) []Flag {
 	return flags
 }
 
+// FlagKnown finds names of a server and its tools that look like those of other servers, known by
+// their names with those of their tools. Equal names of tools do not count, nor those that differ
+// only by case or separators: servers have their own habits. Paths are "" for the name of the server,
+// and otherwise JSON pointers into the list of tools.
+func FlagKnown(server string, tools []string, known map[string][]string) (flags []Flag) {
+	of := map[string][]string{} // tools of others by skeleton, as server/tool
+	for _, other := range slices.Sorted(maps.Keys(known)) {
+		if other == server {
+			continue
+		}
+		if skeleton(other) == skeleton(server) {
+			flags = append(flags, Flag{Kind: Lookalike, Text: excerpt(server, 0), Reason: fmt.Sprintf("The name of the server looks like that of %s.", excerpt(other, 0))})
+		}
+		for _, tool := range known[other] {
+			of[skeleton(tool)] = append(of[skeleton(tool)], other+"/"+tool)
+		}
+	}
+	for i, tool := range tools {
+		for _, other := range of[skeleton(tool)] {
+			_, name, _ := strings.Cut(other, "/")
+			if caseless(name) != caseless(tool) {
+				flags = append(flags, Flag{Kind: Lookalike, Path: fmt.Sprintf("/%d", i), Text: excerpt(tool, 0), Reason: fmt.Sprintf("The name looks like %s.", excerpt(other, 0))})
+				break
+			}
+		}
+	}
+	return flags
+}
+
 // separators stand between the words of a name.
 var separators = strings.NewReplacer("-", "", "_", "", ".", "", " ", "")
 

@@ -50,3 +50,36 @@ func TestFlagNames(t *testing.T) {
 		require.Equal(t, intake.Lookalike, flags[0].Kind, "%q", pair)
 	}
 }
+
+func TestFlagKnown(t *testing.T) {
+	known := map[string][]string{
+		"files": {"read_file", "list", "größe"}, "git": {"list", "readFile", "burn"}, "my-notes": nil, "pay": {"send/all"},
+	}
+	for _, c := range []struct {
+		server string
+		tools  []string
+		want   []string
+	}{
+		{"other", []string{"read_file", "Read-File", "list", "write_file", "größe", "send"}, nil},
+		{"files", []string{"read_fiIe", "lіst"}, []string{
+			`lookalike /0 "read_fiIe" The name looks like "git/readFile".`, `lookalike /1 "l\u{456}st" The name looks like "git/list".`,
+		}},
+		{"other", []string{"write", "read_fiIe", "rеad_file", "read\u200b_file", "bum", "ｌist"}, []string{
+			`lookalike /1 "read_fiIe" The name looks like "files/read_file".`,
+			`lookalike /2 "r\u{435}ad_file" The name looks like "files/read_file".`,
+			`lookalike /3 "read\u{200B}_file" The name looks like "files/read_file".`,
+			`lookalike /4 "bum" The name looks like "git/burn".`,
+			`lookalike /5 "\u{FF4C}ist" The name looks like "files/list".`,
+		}},
+		{"fiIes", []string{"write"}, []string{`lookalike  "fiIes" The name of the server looks like that of "files".`}},
+		{"my_notes", nil, []string{`lookalike  "my_notes" The name of the server looks like that of "my-notes".`}},
+		{"MY.NOTES", nil, []string{`lookalike  "MY.NOTES" The name of the server looks like that of "my-notes".`}},
+		{"pay2", []string{"sеnd/all"}, []string{`lookalike /0 "s\u{435}nd/all" The name looks like "pay/send/all".`}},
+	} {
+		var got []string
+		for _, f := range intake.FlagKnown(c.server, c.tools, known) {
+			got = append(got, fmt.Sprintf("%s %s %s %s", f.Kind, f.Path, f.Text, f.Reason))
+		}
+		require.Equal(t, c.want, got, c.server)
+	}
+}

@@ -195,3 +195,14 @@ func TestFlagsOfPublicTools(t *testing.T) {
 		require.Empty(t, intake.FlagNames(of), server)
 	}
 }
+
+// TestPublicNames: no public server has a tool that looks like one of another server.
+func TestPublicNames(t *testing.T) {
+	known := map[string][]string{}
+	for _, tool := range public(t) {
+		known[tool.Server] = append(known[tool.Server], tool.Name)
+	}
+	for server, tools := range known {
+		require.Empty(t, intake.FlagKnown(server, tools, known), server)
+	}
+}
