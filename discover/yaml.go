@@ -64,6 +64,52 @@ func YAML(existing []byte, servers []Server) ([]byte, error) {
 	return out, nil
 }
 
+// Set sets a key that a server in chimera.yaml does not have to a text. Everything else stays as it
+// is, comments too.
+func Set(existing []byte, server, key, value string) ([]byte, error) {
+	const file = "chimera.yaml"
+	before, root, err := parse(file, existing)
+	if err != nil {
+		return nil, err
+	}
+	at := root.Get("mcpServers").Get(server)
+	switch {
+	case at == nil || at.Kind != syntax.Map || len(at.Fields) == 0:
+		return nil, fmt.Errorf("%s: there is no server %s", file, quote(server))
+	case at.Get(key) != nil:
+		return nil, fmt.Errorf("%s:%d: the server %s has the key %s already", file, at.Range().Start.Line, quote(server), key)
+	}
+	last := at.Fields[len(at.Fields)-1].Value.Range().End.Byte
+	var out []byte
+	if existing[at.Range().Start.Byte] == '{' {
+		out = slices.Concat(existing[:last], []byte(", "+double(key)+": "+double(value)), existing[last:])
+	} else {
+		end := "\n"
+		if bytes.Contains(existing, []byte("\r\n")) {
+			end = "\r\n"
+		}
+		line := strings.Repeat(" ", at.Fields[0].Key.Range().Start.Column-1) + key + ": " + scalar(value) + end
+		if n := bytes.IndexByte(existing[last:], '\n'); n >= 0 {
+			last += n + 1
+		} else {
+			last, line = len(existing), end+line
+		}
+		out = slices.Concat(existing[:last], []byte(line), existing[last:])
+	}
+	after, _, err := parse(file, out)
+	if err != nil {
+		return nil, fmt.Errorf("setting %s: %w", key, err)
+	}
+	servers, _ := before["mcpServers"].(map[string]any)
+	if fields, ok := servers[server].(map[string]any); ok {
+		fields[key] = value
+	}
+	if !reflect.DeepEqual(after, before) {
+		return nil, fmt.Errorf("setting %s: this %s cannot be changed safely", key, file)
+	}
+	return out, nil
+}
+
 // parse reads chimera.yaml within the bounds of package config.
 func parse(file string, src []byte) (map[string]any, *syntax.Value, error) {
 	docs, found := syntax.Parse(file, src, syntax.Limits{Bytes: MaxFile, Depth: 32, Nodes: maxNodes})

@@ -97,3 +97,23 @@ func TestYAMLReadsBack(t *testing.T) {
 		require.Equal(t, args, c.MCPServers[s.Name].Args)
 	})
 }
+
+func TestSet(t *testing.T) {
+	for text, want := range map[string]string{
+		"mcpServers:\n  a:\n    command: x # c\n  # of b\n  b: {command: y}\n": "mcpServers:\n  a:\n    command: x # c\n    manifest: m/a.json\n  # of b\n  b: {command: y}\n",
+		"mcpServers:\n    a:\n        env:\n            X: y":                  "mcpServers:\n    a:\n        env:\n            X: y\n        manifest: m/a.json\n",
+		"mcpServers: {a: {command: x}} # c\n":                                  "mcpServers: {a: {command: x, \"manifest\": \"m/a.json\"}} # c\n",
+		"mcpServers:\r\n  a:\r\n    command: x\r\ntools: t\r\n":                "mcpServers:\r\n  a:\r\n    command: x\r\n    manifest: m/a.json\r\ntools: t\r\n",
+		"mcpServers: {\"a\": {\n  \"command\": \"x\",\n}}\n":                   "mcpServers: {\"a\": {\n  \"command\": \"x\", \"manifest\": \"m/a.json\",\n}}\n",
+	} {
+		got, err := discover.Set([]byte(text), "a", "manifest", "m/a.json")
+		require.NoError(t, err, text)
+		require.Equal(t, want, string(got))
+		_, err = discover.Set(got, "a", "manifest", "other")
+		require.ErrorContains(t, err, "has the key manifest already")
+	}
+	for _, text := range []string{"", "a: b", "mcpServers:\n  b: {command: x}\n", "mcpServers: {a: {}}", "mcpServers: []", "- a", "mcpServers: {a: 3}", "x: &x {command: y}\nmcpServers: {a: *x}\n"} {
+		_, err := discover.Set([]byte(text), "a", "manifest", "m")
+		require.Error(t, err, text)
+	}
+}

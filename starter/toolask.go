@@ -54,6 +54,10 @@ func (a *asker) decide(o *intakeOptions, server string, open []*importedTool, hi
 		case x.look && !named:
 			x.set(plan.Irreversible, plan.Block)
 			x.comment += "\nIt needs a look. Until somebody says otherwise, it is blocked."
+		case x.proposal.Guess && x.published && !named:
+			x.comment = fmt.Sprintf("The manifest says that it is %s, and its publisher is not known here: that was not taken.", x.proposal.Effect)
+			x.set(plan.Irreversible, plan.ManualReview)
+			x.proposal.OpenWorld = true
 		case x.proposal.Guess && !named:
 			x.comment = fmt.Sprintf("By its name and description it may be %s. That is a guess, and was not taken.", x.proposal.Effect)
 			x.set(plan.Irreversible, plan.ManualReview)
@@ -77,11 +81,26 @@ func (a *asker) inGroups(server string, open []*importedTool, hints bool) error 
 	for _, x := range open {
 		by[x.Name] = x
 		switch t := (intake.Tool{Server: server, Name: x.Name, Definition: x.definition}); {
-		case x.look:
+		case x.look, x.published:
 		case x.proposal.Guess:
 			guessed = append(guessed, t)
 		default:
 			said = append(said, t)
+		}
+	}
+	for _, effect := range saidEffects {
+		for _, world := range []bool{false, true} {
+			var of []*importedTool
+			for _, x := range open {
+				if x.published && !x.look && x.proposal.Effect == effect && x.proposal.OpenWorld == world {
+					of = append(of, x)
+				}
+			}
+			if len(of) > 0 {
+				if err := a.about(server, "", of[0].proposal, of); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	for _, g := range append(intake.Groups(guessed, true), intake.Groups(said, hints)...) {
@@ -128,7 +147,10 @@ func (a *asker) about(server, title string, proposal intake.Proposal, of []*impo
 		}
 	}
 	guess := ""
-	if proposal.Guess {
+	switch {
+	case of[0].published:
+		guess = " (its publisher's word)"
+	case proposal.Guess:
 		guess = " (a guess)"
 	}
 	a.p.say("  %s\n  proposed: %s, %s%s", printable(proposal.Reason), proposal.Effect, proposal.Status, guess)

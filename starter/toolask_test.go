@@ -11,6 +11,7 @@ import (
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/trust"
 )
 
 // TestAsker answers as somebody on a terminal does.
@@ -62,4 +63,37 @@ func TestAsker(t *testing.T) {
 	}
 	a := &asker{p: &Program{Stderr: new(bytes.Buffer)}, in: bufio.NewReader(strings.NewReader("a\n")), ask: true}
 	require.ErrorContains(t, a.decide(&intakeOptions{}, "s", tools(), false), "the answers end")
+}
+
+// TestAskerPublished: what a publisher says is asked about by effect class, and what it says too
+// mildly by itself.
+func TestAskerPublished(t *testing.T) {
+	v := &verified{Publisher: "max", Manifest: trust.Manifest{Version: "1.2.0", Tools: []trust.ManifestTool{
+		{Name: "drop", Effect: plan.Committing}, {Name: "kept", Effect: plan.Committing}, {Name: "list_a", Effect: plan.Pure}, {Name: "list_b", Effect: plan.Pure}, {Name: "same", Effect: plan.Pure},
+	}}}
+	tool := func(name, more string, was *catalog.Template) *importedTool {
+		return &importedTool{Name: name, State: toolNew, definition: json.RawMessage(`{"name":"` + name + `","inputSchema":{"type":"object"}` + more + `}`), look: was != nil, was: was}
+	}
+	said := func(name string) *catalog.Template {
+		return &catalog.Template{Operation: name, Effect: plan.Pure, Status: plan.AllowAuto, Definition: tool(name, "", nil).definition}
+	}
+	all := []*importedTool{
+		tool("drop", `,"annotations":{"destructiveHint":true}`, nil), tool("kept", `,"title":"x"`, said("kept")), tool("list_a", "", nil), tool("list_b", "", nil), tool("same", `,"title":"x"`, said("same")),
+	}
+	for _, x := range all {
+		require.NoError(t, x.propose(false))
+		x.publish(v)
+	}
+	var screen bytes.Buffer
+	a := &asker{p: &Program{Stderr: &screen}, in: bufio.NewReader(strings.NewReader("a\na\na\na\n")), ask: true}
+	require.NoError(t, a.decide(&intakeOptions{}, "s", all, false), screen.String())
+	var got []string
+	for _, x := range all {
+		got = append(got, string(x.Effect)+" "+string(x.Status))
+	}
+	require.Equal(t, []string{"committing manual_review", "committing manual_review", "pure allow_auto", "pure allow_auto", "pure allow_auto"}, got)
+	require.Contains(t, screen.String(), "s: list_a, list_b\n  Its publisher max says so, in the manifest 1.2.0.\n  proposed: pure, allow_auto (its publisher's word)")
+	require.Contains(t, screen.String(), "! its manifest says committing, and the server itself irreversible")
+	require.Contains(t, screen.String(), "That is what the catalog says of it so far.")
+	require.NotContains(t, screen.String(), "(a guess)")
 }

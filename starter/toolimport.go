@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -34,6 +35,9 @@ const toolsFile = "tools.yaml"
 // intakeOptions are the flags of tools import.
 type intakeOptions struct {
 	from, out string
+	// manifest is the file of the server's manifest, or "", and published what it says.
+	manifest  string
+	published *verified
 	// only are patterns of tools' names; all tools if there is none.
 	only []string
 	// hints: the server's annotations are believed.
@@ -53,6 +57,7 @@ func toolImportCommand(p *Program, fs *flag.FlagSet) action {
 	fs.BoolVar(&o.yes, "yes", false, "accept, without asking, what is proposed for tools that need no look")
 	fs.StringSliceVar(&o.accept, "accept", nil, "accept the `TOOL` although it needs a look; may be repeated")
 	fs.BoolVar(&o.here, "here", false, "pin where the server is, too: its program and files, or its address and keys")
+	fs.StringVar(&o.manifest, "manifest", "", "`FILE` with the manifest of the one server, whose publisher says what its tools do")
 	fs.StringVar(&o.out, "out", "", "catalog `FILE` to write, for others to review; nothing is asked")
 	return func(ctx context.Context, operands []string) error {
 		for _, pattern := range o.only {
@@ -113,6 +118,8 @@ type importedTool struct {
 	// or "" if that does not count.
 	instructions, endpoint string
 	proposal               intake.Proposal
+	// published: the proposal is the word of the server's publisher.
+	published bool
 	// look: somebody must look at the tool by itself.
 	look bool
 	// was is the template that the file has, or nil.
@@ -141,10 +148,22 @@ func (p *Program) importTools(ctx context.Context, ask *asker, o *intakeOptions,
 	if err != nil {
 		return err
 	}
+	if o.manifest != "" {
+		if len(servers) != 1 {
+			return misuse("--manifest is of one server: name it")
+		}
+		if _, there := c.MCPServers[servers[0]]; !there {
+			return misuse("the configuration has no MCP server %s", printable(servers[0])).meant("", servers[0], slices.Sorted(maps.Keys(c.MCPServers)), "Servers stand in mcpServers.")
+		}
+		if o.published, err = p.readManifest(ctx, &c, o.manifest, servers[0]); err != nil {
+			return err
+		}
+	}
+	known := knownNames(&c, have, others)
 	var answers []intakeAnswer
 	failed := false
 	for _, name := range servers {
-		answer, err := p.intake(ctx, ask, o, name, have, others)
+		answer, err := p.intake(ctx, ask, o, name, have, others, known)
 		if err != nil {
 			var f *failure
 			if len(servers) == 1 || !errors.As(err, &f) || ctx.Err() != nil {
@@ -161,6 +180,11 @@ func (p *Program) importTools(ctx context.Context, ask *asker, o *intakeOptions,
 		return err
 	}
 	p.findAffected(ctx, answers)
+	if o.published != nil {
+		if err := p.nameManifest(&c, o.published, o.out == ""); err != nil {
+			return err
+		}
+	}
 	if err := p.sayImported(answers, file); err != nil {
 		return err
 	}
@@ -217,6 +241,20 @@ func (p *Program) imported(c *config.Config, file string) (have map[string]catal
 	return have, others, nil
 }
 
+// knownNames are the servers of the configuration and the providers of operations, each with the
+// names of its operations.
+func knownNames(c *config.Config, have map[string]catalog.Template, others map[string]bool) map[string][]string {
+	known := map[string][]string{}
+	for name := range c.MCPServers {
+		known[name] = nil
+	}
+	for _, operation := range slices.Concat(slices.Sorted(maps.Keys(have)), slices.Sorted(maps.Keys(others))) {
+		provider, name, _ := strings.Cut(operation, "/")
+		known[provider] = append(known[provider], name)
+	}
+	return known
+}
+
 // asUse is the failure of a file that cannot be read, unless the error is a failure already.
 func asUse(err error) error {
 	if f := (*failure)(nil); errors.As(err, &f) {
@@ -225,14 +263,20 @@ func asUse(err error) error {
 	return misuse("%s", err)
 }
 
-// intake asks what to say of the tools of one server.
-func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, server string, have map[string]catalog.Template, others map[string]bool) (intakeAnswer, error) {
+// intake asks what to say of the tools of one server. known are names of other servers and their
+// tools; those of this one are added.
+func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, server string, have map[string]catalog.Template, others map[string]bool, known map[string][]string) (intakeAnswer, error) {
 	answer := intakeAnswer{Server: server, Tools: []*importedTool{}}
 	tools, said, print, err := p.introspect(ctx, server)
 	if err != nil {
 		return answer, err
 	}
 	answer.Fingerprint = print
+	if o.published != nil {
+		if err := p.offered(o.published, tools); err != nil {
+			return answer, err
+		}
+	}
 	instructions, err := fingerprint.Instructions(said.Instructions)
 	if err != nil {
 		return answer, negative("the server %s: %s", printable(server), err)
@@ -262,16 +306,20 @@ func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, serv
 	for _, t := range tools {
 		names = append(names, t.Name)
 	}
-	for _, f := range intake.FlagNames(names) {
+	for _, f := range slices.Concat(intake.FlagNames(names), intake.FlagKnown(server, names, known)) {
 		for _, x := range open {
-			if f.Path == fmt.Sprintf("/%d", slices.Index(names, x.Name)) {
+			if f.Path == "" || f.Path == fmt.Sprintf("/%d", slices.Index(names, x.Name)) {
 				x.warn(f)
 			}
 		}
 	}
+	known[server] = append(known[server], names...)
 	for _, x := range open {
 		if err := x.propose(hints); err != nil {
 			return answer, negative("the tool %s/%s: %s", printable(server), printable(x.Name), err)
+		}
+		if o.published != nil {
+			x.publish(o.published)
 		}
 	}
 	return answer, ask.decide(o, server, open, hints)
@@ -355,7 +403,11 @@ func examine(server string, t mcp.Tool, have map[string]catalog.Template, others
 
 func (x *importedTool) warn(f intake.Flag) {
 	x.look = true
-	x.Warnings = append(x.Warnings, fmt.Sprintf("%s: %s: %s", f.Path, strings.TrimSuffix(f.Reason, "."), f.Text))
+	warning := fmt.Sprintf("%s: %s", strings.TrimSuffix(f.Reason, "."), f.Text)
+	if f.Path != "" {
+		warning = f.Path + ": " + warning
+	}
+	x.Warnings = append(x.Warnings, warning)
 }
 
 // annotated reports whether the server says anything of what a tool does.

@@ -346,7 +346,7 @@ func (p *Program) sayVerified(v *verified) error {
 			p.printf("  conformance: %s %s\n    %s\n    by the server %s\n", printable(m.Suite), m.ConformanceHash, printable(tally(m)), m.ServerFingerprint)
 		}
 		if from := m.Provenance; from != nil {
-			p.printf("  built from: %s\n", printable(strings.Join(slices.DeleteFunc([]string{from.Repository, from.Revision, from.Builder, from.Workflow}, func(s string) bool { return s == "" }), ", ")))
+			p.printf("  built from: %s\n", printable(from.String()))
 		}
 		for _, t := range m.Tools {
 			p.printf("  %-12s %s %s\n", t.Effect, printable(t.Name), t.Fingerprint)

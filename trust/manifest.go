@@ -118,6 +118,11 @@ func (m *Manifest) checkTools() error {
 	return nil
 }
 
+// String is what is known, separated by commas.
+func (p *Provenance) String() string {
+	return strings.Join(slices.DeleteFunc([]string{p.Repository, p.Revision, p.Builder, p.Workflow}, func(s string) bool { return s == "" }), ", ")
+}
+
 func (p *Provenance) check() error {
 	if *p == (Provenance{}) {
 		return invalid("the provenance is empty")
