@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
@@ -57,6 +58,8 @@ type Answer struct {
 	// Forms are those that the output may take, best first: the first that matches the
 	// node's output schema is the output.
 	Forms []json.RawMessage
+	// Snapshots are those of a call of a pinned MCP tool, or nil. An error has its own.
+	Snapshots *contract.Snapshots
 }
 
 // Ledger stores published plans and the statements of runs. It is a part of

@@ -160,7 +160,7 @@ func (n *node) run(ctx context.Context, caller Caller, call *contract.Call) (con
 	}
 	output, err := n.accept(answer.Forms)
 	if err != nil {
-		return contract.Outcome{}, err
+		return contract.Outcome{}, looked(ctx, err, answer.Snapshots)
 	}
 	var input any
 	if n.spec.RoutesOnInput {
@@ -176,7 +176,7 @@ func (n *node) run(ctx context.Context, caller Caller, call *contract.Call) (con
 	if err != nil {
 		return contract.Outcome{}, contract.Errorf(contract.InvalidOutput, "the output of %s: %w", n.spec.ID, err)
 	}
-	out.Input, out.Output = plan.DigestOf(raw), plan.DigestOf(whole)
+	out.Input, out.Output, out.Snapshots = plan.DigestOf(raw), plan.DigestOf(whole), answer.Snapshots
 	if m := charged(n.spec, output, raw); m != nil {
 		out.Spent = m.Amount()
 	}
@@ -212,9 +212,20 @@ func invoke(ctx context.Context, caller Caller, r Request) (Answer, error) {
 	defer cancel()
 	answer, err := within(ctx, caller, r)
 	if err != nil && errors.Is(context.Cause(ctx), errNodeTimeout) && kindOf(ctx, err).Kind != contract.Unsent {
-		return Answer{}, contract.Errorf(contract.Timeout, "%s did not answer within %s", r.Node.Activity(), timeout)
+		late := contract.Errorf(contract.Timeout, "%s did not answer within %s", r.Node.Activity(), timeout)
+		return Answer{}, looked(ctx, late, kindOf(ctx, err).Snapshots)
 	}
 	return answer, err
+}
+
+// looked is the failure of a call with its snapshots, which may be nil.
+func looked(ctx context.Context, err error, s *contract.Snapshots) error {
+	if s == nil {
+		return err
+	}
+	e := *kindOf(ctx, err)
+	e.Snapshots = s
+	return &e
 }
 
 // result is that of a caller.

@@ -111,8 +111,9 @@ func (f *Effects) support(ctx, store context.Context, call *contract.Call) (cont
 		return contract.Outcome{}, err
 	}
 	out, failure := n.run(ctx, f.Caller, call)
-	c := ledger.Check{Node: n.spec.ID, Visit: call.Visit, Barrier: call.Barrier, State: ledger.CheckSucceeded, InputDigest: out.Input, OutputDigest: out.Output}
+	c := ledger.Check{Node: n.spec.ID, Visit: call.Visit, Barrier: call.Barrier, State: ledger.CheckSucceeded, InputDigest: out.Input, OutputDigest: out.Output, Snapshots: out.Snapshots}
 	if known := kindOfFailure(ctx, failure); known != nil {
+		c.Snapshots = known.Snapshots
 		switch known.Kind {
 		case contract.StoreUnavailable, contract.WorkerLost, contract.Cancelled:
 			return out, failure // it says nothing of what is checked

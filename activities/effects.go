@@ -126,10 +126,13 @@ func (f *Effects) act(ctx, store context.Context, e *effect, call *contract.Call
 			return err
 		})
 	}
+	if err != nil {
+		err = looked(ctx, err, answer.Snapshots)
+	}
 	// What is known is recorded also if the worker stops, or the call was cancelled.
 	store, stop := context.WithTimeout(context.WithoutCancel(store), settleTime)
 	defer stop()
-	return f.settle(ctx, store, e, call, i.Attempt, output, err)
+	return f.settle(ctx, store, e, call, i.Attempt, output, answer.Snapshots, err)
 }
 
 // lateUse is the failure of a call whose permit was not used in time. Nothing was sent:
@@ -148,10 +151,10 @@ type answered struct {
 	Error  *contract.ErrorPayload `json:"error,omitempty"`
 }
 
-// settle records how a call ended.
-func (f *Effects) settle(ctx, store context.Context, e *effect, call *contract.Call, attempt int, output any, failure error) (contract.Outcome, error) {
+// settle records how a call ended. A failure has its own snapshots.
+func (f *Effects) settle(ctx, store context.Context, e *effect, call *contract.Call, attempt int, output any, seen *contract.Snapshots, failure error) (contract.Outcome, error) {
 	var err error
-	settlement := ledger.Effect{Settlement: ledger.Settlement{Attempt: attempt, State: ledger.Settled}}
+	settlement := ledger.Effect{Settlement: ledger.Settlement{Attempt: attempt, State: ledger.Settled, Snapshots: seen}}
 	var whole []byte
 	if failure == nil {
 		if whole, err = plan.Canonical(output); err != nil {
@@ -159,7 +162,11 @@ func (f *Effects) settle(ctx, store context.Context, e *effect, call *contract.C
 		}
 	}
 	var record answered
-	switch known := kindOfFailure(ctx, failure); {
+	known := kindOfFailure(ctx, failure)
+	if known != nil && known.Snapshots != nil {
+		settlement.Snapshots = known.Snapshots
+	}
+	switch {
 	case known == nil:
 		record.Output = whole
 		settlement.OutputDigest = plan.DigestOf(whole)
@@ -198,7 +205,9 @@ func (f *Effects) settle(ctx, store context.Context, e *effect, call *contract.C
 	case failure != nil:
 		return contract.Outcome{}, failure
 	}
-	return e.outcome(output, settlement.OutputDigest)
+	out, err := e.outcome(output, settlement.OutputDigest)
+	out.Snapshots = seen
+	return out, err
 }
 
 // kindOfFailure is the failure of a call with its kind, or nil.
@@ -223,7 +232,11 @@ func (f *Effects) unknown(cause error) error {
 	if cause == nil {
 		return contract.Errorf(contract.OutcomeUnknown, "a call was made, and nobody knows what it did")
 	}
-	return contract.Errorf(contract.OutcomeUnknown, "a call was made, and nobody knows what it did: %w", cause)
+	e := contract.Errorf(contract.OutcomeUnknown, "a call was made, and nobody knows what it did: %w", cause)
+	if of := new(contract.Error); errors.As(cause, &of) {
+		e.Snapshots = of.Snapshots
+	}
+	return e
 }
 
 // scopeOf names the owner of a stored output: no workflow has such an id in the log, since

@@ -79,7 +79,7 @@ func (a asked) failed(ctx context.Context, err error) error {
 		// The run was not cancelled, so another worker continues.
 		kind = contract.WorkerLost
 	}
-	details := contract.ErrorDetails{Attempts: attempts, Details: bounded(e.Details), Request: a.request, Root: a.root}
+	details := contract.ErrorDetails{Attempts: attempts, Details: bounded(e.Details), Snapshots: e.Snapshots, Request: a.request, Root: a.root}
 	again := retried(a.retry, kind, attempts)
 	if a.retry != nil && a.retry.Again(kind, attempts) {
 		wanted := retryAfter(e.RetryAfterMS)

@@ -161,7 +161,7 @@ func outcomeOf(p *plan.Plan, entry *contract.JournalEntry) (ledger.Outcome, erro
 	n := &p.Nodes[entry.Node]
 	o := ledger.Outcome{
 		Node: n.ID, Visit: entry.Visit, Element: entry.Element, Activity: n.Activity(), Attempts: entry.Attempts,
-		InputDigest: plan.OnlyDigest(entry.Input), OutputDigest: plan.OnlyDigest(entry.Output),
+		InputDigest: plan.OnlyDigest(entry.Input), OutputDigest: plan.OnlyDigest(entry.Output), Snapshots: entry.Snapshots,
 	}
 	switch entry.State {
 	case contract.Succeeded:

@@ -67,6 +67,8 @@ type Template struct {
 	Status plan.Trust
 	// Fingerprint is what plans pin of an MCP tool or a resource: "sha256:" and 64 hex digits, or "".
 	Fingerprint string
+	// Parts has the digests of the parts of Definition, by [fingerprint.Part], or is nil.
+	Parts map[string]string
 	// Endpoints are where the operation may be called, by [fingerprint.Endpoint], sorted; wherever it
 	// is if there are none. Instructions is the digest of what its server tells models, by
 	// [fingerprint.Instructions], or "" if that does not count.

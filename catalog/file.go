@@ -307,7 +307,10 @@ func (t *TemplateEntry) readDefinition(rep *fields.Reader, r *fields.Record) {
 	case declared(def, "inputSchema") == nil:
 		refuse(fields.Head(def), "the `definition` has no `inputSchema`", "The protocol requires one.")
 	}
-	t.Definition, t.Fingerprint = raw, print.Digest
+	t.Definition, t.Fingerprint, t.Parts = raw, print.Digest, map[string]string{}
+	for part, digest := range print.Parts {
+		t.Parts[string(part)] = digest
+	}
 	t.Input = declared(def, "inputSchema")
 	if x := declared(def, "outputSchema"); x != nil {
 		t.Output = x

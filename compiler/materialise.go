@@ -195,7 +195,7 @@ func (m *maker) node(i int) plan.Node {
 	out.Mode, out.Effect, out.Trust = n.Mode, n.Effect, n.Trust
 	out.TimeoutMS, out.Retry = n.Timeout, judge.Retry(n, n.Retry)
 	if t := n.Template; t != nil {
-		out.Fingerprint, out.Endpoints, out.Instructions, out.Resource = t.Fingerprint, t.Endpoints, t.Instructions, t.Resource
+		out.Fingerprint, out.Parts, out.Endpoints, out.Instructions, out.Resource = t.Fingerprint, t.Parts, t.Endpoints, t.Instructions, t.Resource
 		out.InProcess = t.InProcess && n.ProviderType == plan.Skill
 	}
 	for _, f := range n.Fills {

@@ -134,6 +134,8 @@ type Outcome struct {
 	// canonical JSON.
 	Input  string `json:"in,omitempty"`
 	Output string `json:"out,omitempty"`
+	// Snapshots are those of the call of a pinned MCP tool, or nil.
+	Snapshots *Snapshots `json:"snapshots,omitempty"`
 	// Attempts counts the calls made; 0 means one.
 	Attempts int `json:"attempts,omitempty"`
 	// Request is that of the [Call] that this answers.
@@ -266,6 +268,8 @@ type JournalEntry struct {
 	Output string `json:"out,omitempty"`
 	// Error is the failure of a failed node, without its details.
 	Error *ErrorPayload `json:"error,omitempty"`
+	// Snapshots are those of its last call, of a pinned MCP tool; or nil.
+	Snapshots *Snapshots `json:"snapshots,omitempty"`
 }
 
 // MaxEntries is how many outcomes the interpreter states in one request, and how many

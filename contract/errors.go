@@ -122,6 +122,11 @@ type Error struct {
 	// RetryAfterMS is how long the other side asks to wait, in milliseconds, or
 	// 0.
 	RetryAfterMS int64
+	// Snapshots are what is known of the tools that the server listed around the call, or nil.
+	Snapshots *Snapshots
+	// Listed is the definition of the tool that was not called, as the server lists it, if the kind is
+	// needs_review for that; or nil.
+	Listed json.RawMessage
 	// Cause is the underlying error, for logs; it does not travel.
 	Cause error
 }
@@ -144,6 +149,15 @@ func (e *Error) Error() string { return string(e.Kind) + ": " + e.Message }
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
+// Snapshots are what an MCP server listed around a call of a pinned tool: the digests of all its tools,
+// "" where it was not asked, or where that is not known.
+type Snapshots struct {
+	// Before is of the listing before the call, After of the one after it, which follows only a call
+	// that may have an effect.
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
 // MaxMessage and MaxDetails bound the message and the details of a failure in a
 // history, in bytes: together they are less than a result that does not go by
 // reference. Activities write no more, and the interpreter keeps no more, but for the
@@ -162,6 +176,8 @@ type ErrorDetails struct {
 	Details json.RawMessage `json:"details,omitempty"`
 	// Diagnostics is what the compiler said, where a plan did not compile.
 	Diagnostics json.RawMessage `json:"diagnostics,omitempty"`
+	// Snapshots are as in [Error].
+	Snapshots *Snapshots `json:"snapshots,omitempty"`
 	// Request is that of the [Call], [RouteRequest], [JournalRequest] or [ChildRequest]
 	// that failed.
 	Request string `json:"request,omitempty"`

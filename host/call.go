@@ -49,6 +49,9 @@ func (c cleaned) clean(err error) error {
 	safe := *e
 	safe.Message, safe.Details = c.secrets.Text(e.Message), c.secrets.Details(e.Details)
 	safe.Cause = c.secrets.Error(e.Cause)
+	if !bytes.Equal(c.secrets.JSON(e.Listed), e.Listed) {
+		safe.Listed = nil // nobody is asked about another definition
+	}
 	return &safe
 }
 
@@ -155,7 +158,7 @@ func (c believing) Call(ctx context.Context, r activities.Request) (activities.A
 
 // pinOf is what a node pins of the MCP server that it calls.
 func pinOf(n *plan.Node) mcp.Pin {
-	return mcp.Pin{Fingerprint: n.Fingerprint, Endpoints: n.Endpoints, Instructions: n.Instructions, Again: n.Effect != plan.Pure}
+	return mcp.Pin{Fingerprint: n.Fingerprint, Parts: n.Parts, Endpoints: n.Endpoints, Instructions: n.Instructions, Again: n.Effect != plan.Pure}
 }
 
 // tool calls an MCP tool. The output is its structured content if the node's schema takes that, as
@@ -181,5 +184,5 @@ func (c children) tool(ctx context.Context, r activities.Request) (activities.An
 	if result.Structured == nil && result.Text != nil && json.Valid([]byte(*result.Text)) {
 		forms = append(forms, json.RawMessage(*result.Text))
 	}
-	return activities.Answer{Forms: forms}, nil
+	return activities.Answer{Forms: forms, Snapshots: result.Snapshots}, nil
 }

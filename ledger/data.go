@@ -1,6 +1,10 @@
 package ledger
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"chimera.ai/engine/contract"
+)
 
 // The data of entries whose kind has no entity of its own; the package comment
 // lists what each kind has.
@@ -47,6 +51,8 @@ type (
 		// Abandoned and Stated are as in [Settlement].
 		Abandoned bool     `json:"abandoned,omitempty"`
 		Stated    []string `json:"stated,omitempty"`
+		// Snapshots are those of the call of a pinned MCP tool, or nil.
+		Snapshots *contract.Snapshots `json:"snapshots,omitempty"`
 	}
 	// ExecutedData is the data of task.executed: what the task got, without
 	// audit_ref, which names the entry itself.

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"chimera.ai/engine/contract"
 )
 
 // Agent is a row of AGENT_IDENTITY: on whose behalf plans act.
@@ -228,6 +230,8 @@ type Outcome struct {
 	OutputDigest string `json:"output_digest,omitempty"`
 	// Error is the error payload of a failure, with what secrets scrubbing left.
 	Error json.RawMessage `json:"error,omitempty"`
+	// Snapshots are those of the last call of a pinned MCP tool, as the worker that made it has said, or nil.
+	Snapshots *contract.Snapshots `json:"snapshots,omitempty"`
 }
 
 // Bounds of an [Order], in bytes.
@@ -273,7 +277,9 @@ type Check struct {
 	OutputDigest string `json:"output_digest,omitempty"`
 	// Barrier is one that was approved before the call was made, for which it was made; or "".
 	Barrier string `json:"barrier,omitempty"`
-	MadeAt  Time   `json:"made_at"`
+	// Snapshots are those of the call of a pinned MCP tool, or nil.
+	Snapshots *contract.Snapshots `json:"snapshots,omitempty"`
+	MadeAt    Time                `json:"made_at"`
 }
 
 // CheckState says how the call of a check has ended.

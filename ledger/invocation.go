@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"chimera.ai/engine/contract"
 )
 
 // Invocation is one effect, which happens at most once. Its methods are all the moves
@@ -191,6 +193,8 @@ type Settlement struct {
 	// Stated are the statements of people by which an unknown call is resolved, by the ids
 	// of their signatures, or none.
 	Stated []string
+	// Snapshots are those of the call of a pinned MCP tool, or nil.
+	Snapshots *contract.Snapshots
 }
 
 // Settle ends a call, or resolves one that is unknown. People resolve only one that is unknown

@@ -47,10 +47,9 @@ type conn struct {
 	late   map[int64]bool
 	reason *contract.Error
 	noise  noise
-	// last is the last list of tools, whose bytes seldom change.
-	last listed
-	// prints has the last fingerprint of each tool.
-	prints map[string]seen
+	// last is the last list of tools, whose bytes seldom change, and looked its fingerprints, or nil.
+	last   listed
+	looked *looked
 
 	// failed is closed once reason is set, and gone once the link has ended, with what it
 	// started.

@@ -34,6 +34,8 @@ import (
 	"log/slog"
 	"net/netip"
 	"time"
+
+	"chimera.ai/engine/contract"
 )
 
 // Server says how a server is started, or where it is: the usual mcpServers form.
@@ -163,6 +165,8 @@ type Result struct {
 	// Text is the text of the content block if there is only one and it is text,
 	// otherwise nil.
 	Text *string
+	// Snapshots are those of a call of a tool whose fingerprint is pinned, or nil.
+	Snapshots *contract.Snapshots
 }
 
 // Tool is one tool of a server.

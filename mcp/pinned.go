@@ -20,6 +20,9 @@ import (
 type Pin struct {
 	// Fingerprint is that of its definition: see [fingerprint.Tool].
 	Fingerprint string
+	// Parts are those of the fingerprint. Without them a tool that has changed in its prose alone is
+	// like any other that has changed.
+	Parts map[string]string
 	// Endpoints are where the server may be, by [fingerprint.Endpoint]. What counts is what the server
 	// was when it was started, or the session with it began.
 	Endpoints []string
@@ -30,12 +33,18 @@ type Pin struct {
 	Again bool
 }
 
+// MaxListed bounds the definition of a changed tool that an error carries, in bytes.
+const MaxListed = 64 << 10
+
 // CallPinned calls a tool as [Pool.Call] does, if it is the one that is pinned: it compares where the
 // server is and what it said of itself, lists its tools, compares, calls, and with Again lists and
 // compares once more, all by the same process, or in one session with a remote server whose key stays
-// the same. A server at no pinned endpoint is not started. Further kinds of its error are
+// the same. A server at no pinned endpoint is not started. Its result, and its error, have the snapshots
+// of what was listed. Further kinds of the error are
 //   - drift: the server or the tool is another one, or is not there, and was not called: so it is, too,
 //     if a remote server has a certificate of another authority or name, or no key of TLS.Pins;
+//   - needs_review: the tool differs from the pinned one in its prose alone, and was not called. The
+//     error has the definition, if that is not longer than [MaxListed];
 //   - blocked: the tools could not be listed, or the server's files not be read, and it was not called;
 //   - outcome_unknown: it was called, and was another one, or could not be listed, after that.
 func (p *Pool) CallPinned(ctx context.Context, server, tool string, args json.RawMessage, pin Pin) (Result, error) {
@@ -43,42 +52,42 @@ func (p *Pool) CallPinned(ctx context.Context, server, tool string, args json.Ra
 	if bad != nil {
 		return Result{}, bad
 	}
+	var seen contract.Snapshots
 	answer, c := s.through(ctx, pin, func(c *conn) reply {
-		if err := c.before(ctx, tool, pin); err != nil {
-			return reply{err: err}
+		var err *contract.Error
+		seen = contract.Snapshots{}
+		if seen.Before, err = c.matches(ctx, tool, pin); err != nil {
+			return reply{err: c.unasked(err, fmt.Sprintf("%q was not called, since nobody knows whether it is the tool that was approved", tool))}
 		}
 		answer := c.ask(ctx, tool, args)
 		if answer.err != nil || !pin.Again {
 			return answer
 		}
-		if err := c.matches(ctx, tool, pin); err != nil {
+		if seen.After, err = c.matches(ctx, tool, pin); err != nil {
 			return reply{err: c.errorf(contract.OutcomeUnknown, "%q was called, and may have been another tool: %w", tool, err)}
 		}
 		return answer
 	})
-	if answer.err != nil {
-		return Result{}, answer.err
+	result, bad := Result{}, answer.err
+	if bad == nil {
+		result, bad = c.judge(tool, answer)
 	}
-	result, bad := c.judge(tool, answer)
+	var known *contract.Snapshots
+	if seen != (contract.Snapshots{}) {
+		known = &seen
+	}
 	if bad != nil {
+		bad.Snapshots = known
 		return Result{}, bad
 	}
+	result.Snapshots = known
 	return result, nil
-}
-
-// before looks at a tool before it is called. Its errors say that nothing was sent.
-func (c *conn) before(ctx context.Context, tool string, pin Pin) *contract.Error {
-	err := c.matches(ctx, tool, pin)
-	if err == nil {
-		return nil
-	}
-	return c.unasked(err, fmt.Sprintf("%q was not called, since nobody knows whether it is the tool that was approved", tool))
 }
 
 // unasked is the error of a look at what is pinned, as one that says that nothing else was sent.
 func (c *conn) unasked(err *contract.Error, why string) *contract.Error {
 	switch err.Kind {
-	case contract.Drift, contract.Unsent, contract.Throttled, contract.Auth, contract.Cancelled:
+	case contract.Drift, contract.NeedsReview, contract.Unsent, contract.Throttled, contract.Auth, contract.Cancelled:
 		return err
 	case contract.Transport, contract.Timeout:
 		unsent := *err
@@ -132,57 +141,127 @@ func (t *tenant) expects(pin Pin) *contract.Error {
 	return nil
 }
 
-// matches returns an error unless the server and its tool are as they are pinned.
-func (c *conn) matches(ctx context.Context, tool string, pin Pin) *contract.Error {
+// matches returns an error unless the server and its tool are as they are pinned, and the digest of all
+// tools, if they were listed and that is known.
+func (c *conn) matches(ctx context.Context, tool string, pin Pin) (snapshot string, _ *contract.Error) {
 	if err := c.isAt(pin); err != nil || pin.Fingerprint == "" {
-		return err
+		return "", err
 	}
 	tools, err := c.list(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
-	for _, t := range tools {
-		if t.Name != tool {
-			continue
-		}
-		is, err := c.print(t)
-		if err != nil {
-			return c.errorf(contract.Drift, "%w", err)
-		}
-		if is != pin.Fingerprint {
-			return c.errorf(contract.Drift, "%q is not the tool that was approved: its fingerprint is %s, and %s is pinned", tool, is, pin.Fingerprint)
-		}
-		return nil
+	all := c.prints(tools)
+	is, ok := all.prints[tool]
+	switch {
+	case !ok:
+		return all.digest, c.errorf(contract.Drift, "it has no tool %s any more", excerpt.Quote(tool, 200))
+	case is.err != nil:
+		return all.digest, c.errorf(contract.Drift, "%w", is.err)
+	case is.digest != pin.Fingerprint:
+		at := slices.IndexFunc(tools, func(t Tool) bool { return t.Name == tool })
+		return all.digest, c.drifted(tools[at], pin)
 	}
-	return c.errorf(contract.Drift, "it has no tool %s any more", excerpt.Quote(tool, 200))
+	return all.digest, nil
 }
 
-// seen is the fingerprint of a tool's definition.
-type seen struct {
+// drifted is the error of a tool that is not the pinned one: by its parts, where they are pinned.
+func (c *conn) drifted(t Tool, pin Pin) *contract.Error {
+	is, err := fingerprint.Tool(t.Raw)
+	if err != nil {
+		return c.errorf(contract.Drift, "%w", err)
+	}
+	kind, what := contract.Drift, ""
+	if pin.Parts != nil {
+		var changed []fingerprint.Part
+		for _, part := range fingerprint.Parts() {
+			if is.Parts[part] != pin.Parts[string(part)] {
+				changed = append(changed, part)
+			}
+		}
+		if slices.Equal(changed, []fingerprint.Part{fingerprint.Prose}) {
+			kind = contract.NeedsReview
+		}
+		what = ": it differs in " + join(changed)
+	}
+	bad := c.errorf(kind, "%q is not the tool that was approved%s; its fingerprint is %s, and %s is pinned (chimera tools diff %s shows what has changed)",
+		t.Name, what, is.Digest, pin.Fingerprint, excerpt.Quote(c.name+"/"+t.Name, 300))
+	if kind == contract.NeedsReview && len(t.Raw) <= MaxListed {
+		bad.Listed = bytes.Clone(t.Raw) // a page would stay with it
+	}
+	return bad
+}
+
+// join writes a list of parts as text does.
+func join(parts []fingerprint.Part) string {
+	text := ""
+	for i, p := range parts {
+		switch {
+		case i > 0 && i == len(parts)-1:
+			text += " and "
+		case i > 0:
+			text += ", "
+		}
+		text += string(p)
+	}
+	return text
+}
+
+// looked has the fingerprints of what a server has listed.
+type looked struct {
+	of     []Tool
+	prints map[string]printed
+	// digest is [fingerprint.Tools] of them, or "" if a definition has no fingerprint.
+	digest string
+}
+
+// printed is the fingerprint of a definition, or why it has none.
+type printed struct {
 	definition json.RawMessage
 	digest     string
+	err        error
 }
 
-// print is the fingerprint of a tool. The last one of each tool is kept with the bytes that it is
-// of, since those seldom change.
-func (c *conn) print(t Tool) (string, error) {
+// prints returns the fingerprints of what was listed. Those of the last listing are kept, since
+// definitions seldom change.
+func (c *conn) prints(tools []Tool) *looked {
 	c.mu.Lock()
-	last := c.prints[t.Name]
+	last := c.looked
 	c.mu.Unlock()
-	if bytes.Equal(last.definition, t.Raw) {
-		return last.digest, nil
+	if last != nil && len(tools) > 0 && len(last.of) == len(tools) && &last.of[0] == &tools[0] {
+		return last
 	}
-	p, err := fingerprint.Tool(t.Raw)
-	if err != nil {
-		return "", err
+	all := &looked{of: tools, prints: make(map[string]printed, len(tools))}
+	complete := true
+	digests := make([]fingerprint.Print, len(tools))
+	for i, t := range tools {
+		p := printed{definition: t.Raw}
+		if was, ok := last.print(t.Name); ok && bytes.Equal(was.definition, t.Raw) {
+			p = was
+		} else if is, err := fingerprint.Tool(t.Raw); err == nil {
+			p.digest = is.Digest
+		} else {
+			p.err = err
+		}
+		complete = complete && p.err == nil
+		all.prints[t.Name], digests[i] = p, fingerprint.Print{Tool: t.Name, Digest: p.digest}
+	}
+	if complete {
+		all.digest, _ = fingerprint.Tools(digests) // a listing has no name twice
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.prints == nil {
-		c.prints = map[string]seen{}
+	c.looked = all
+	return all
+}
+
+// print is that of a tool, of a look that may be nil.
+func (l *looked) print(tool string) (printed, bool) {
+	if l == nil {
+		return printed{}, false
 	}
-	c.prints[t.Name] = seen{bytes.Clone(t.Raw), p.Digest} // a page would stay with its tools
-	return p.Digest, nil
+	p, ok := l.prints[tool]
+	return p, ok
 }
 
 // ask sends a call.

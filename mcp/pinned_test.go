@@ -24,7 +24,11 @@ func pinOf(t testing.TB, p *Pool, tool string, again bool) Pin {
 		if x.Name == tool {
 			print, err := fingerprint.Tool(x.Raw)
 			require.NoError(t, err)
-			return Pin{Fingerprint: print.Digest, Again: again}
+			parts := map[string]string{}
+			for part, digest := range print.Parts {
+				parts[string(part)] = digest
+			}
+			return Pin{Fingerprint: print.Digest, Parts: parts, Again: again}
 		}
 	}
 	require.Fail(t, "there is no tool "+tool)
@@ -80,8 +84,23 @@ var changed = map[string]string{
 	"output schema": strings.Replace(echoTool, `}}`, `},"outputSchema":{"type":"object"}}`, 1),
 	"annotations":   strings.Replace(echoTool, `}}`, `},"annotations":{"readOnlyHint":true}}`, 1),
 	"a new field":   strings.Replace(echoTool, `}}`, `},"later":1}`, 1),
+	"all of it":     `{"name":"echo","description":"x","inputSchema":{"type":"object","x-new":true},"annotations":{"title":"x"},"later":1}`,
 	"gone":          nextTool,
 	"no number":     strings.Replace(echoTool, `{"type":"object"}`, `{"type":"object","maximum":9007199254740993}`, 1),
+}
+
+// differs says in what a changed tool differs: prose alone is for people to review.
+var differs = map[string]string{
+	"description": "it differs in prose;", "input schema": "it differs in io;", "output schema": "it differs in io;", "annotations": "it differs in effect;",
+	"a new field": "it differs in meta;", "all of it": "it differs in io, effect, prose and meta;",
+}
+
+// kindOf is the kind of the error of a changed tool that is not called.
+func kindOf(name string) contract.Kind {
+	if name == "description" {
+		return contract.NeedsReview
+	}
+	return contract.Drift
 }
 
 func TestDriftBeforeTheCall(t *testing.T) {
@@ -92,9 +111,113 @@ func TestDriftBeforeTheCall(t *testing.T) {
 			become(t, p, `{"tools":[`+tool+`]}`, "")
 			_, before := counted(t, p)
 			_, err := pinned(t, p, pin)
-			require.True(t, requireKind(t, contract.Drift, err).Kind.NothingSent())
+			e := requireKind(t, kindOf(name), err)
+			require.True(t, e.Kind.NothingSent())
+			require.Contains(t, e.Message, differs[name])
+			if name == "description" {
+				require.JSONEq(t, tool, string(e.Listed))
+			} else {
+				require.Nil(t, e.Listed)
+			}
+			pin.Parts = nil
+			_, err = pinned(t, p, pin)
+			require.Nil(t, requireKind(t, contract.Drift, err).Listed, "nobody knows in what it differs")
 			_, after := counted(t, p)
 			require.Equal(t, between(t, before, after), 2, "only the counts themselves were called")
+		})
+	}
+}
+
+// What people are asked about is bounded.
+func TestLongDefinition(t *testing.T) {
+	p := hostilePool(t, "mutable")
+	pin := pinOf(t, p, "echo", true)
+	for _, c := range []struct{ length, listed int }{{MaxListed, MaxListed}, {MaxListed + 1, 0}} {
+		tool := strings.Replace(echoTool, "says it again", strings.Repeat("x", c.length-len(echoTool)+len("says it again")), 1)
+		become(t, p, `{"tools":[`+tool+`]}`, "")
+		_, err := pinned(t, p, pin)
+		require.Len(t, requireKind(t, contract.NeedsReview, err).Listed, c.listed)
+	}
+}
+
+// A remote server changes as a local one does.
+func TestDriftOfARemoteTool(t *testing.T) {
+	for name, tool := range changed {
+		for _, after := range []bool{false, true} {
+			t.Run(name+map[bool]string{true: " after the call"}[after], func(t *testing.T) {
+				s := newSite(t)
+				p := s.pool(t)
+				pin := pinOf(t, p, "echo", true)
+				s.with(func() {
+					if after {
+						s.then = tool
+					} else {
+						s.tools = tool
+					}
+				})
+				_, err := pinned(t, p, pin)
+				if after {
+					requireKind(t, contract.OutcomeUnknown, err)
+					require.Equal(t, 1, s.called())
+					return
+				}
+				require.Contains(t, requireKind(t, kindOf(name), err).Message, differs[name])
+				require.Zero(t, s.called())
+			})
+		}
+	}
+}
+
+// listingOf is the digest of definitions, as the documents say that it is made.
+func listingOf(t *testing.T, tools ...string) string {
+	t.Helper()
+	var prints []fingerprint.Print
+	for _, raw := range tools {
+		p, err := fingerprint.Tool([]byte(raw))
+		require.NoError(t, err)
+		prints = append(prints, p)
+	}
+	digest, err := fingerprint.Tools(prints)
+	require.NoError(t, err)
+	return digest
+}
+
+// A call has the digests of what was listed before it and, where it has an effect, after it, whatever
+// becomes of it; also of tools that nobody has imported.
+func TestSnapshots(t *testing.T) {
+	with := func(tools ...string) string { return `{"tools":[` + strings.Join(tools, ",") + `]}` }
+	alone, both, prose := listingOf(t, echoTool), listingOf(t, nextTool, echoTool), listingOf(t, changed["description"])
+	unread := strings.Replace(nextTool, `{"type":"object"}`, `{"maximum":9007199254740993}`, 1)
+	for name, c := range map[string]struct {
+		now, then string
+		again     bool
+		kind      contract.Kind
+		want      *contract.Snapshots
+	}{
+		"pure":                       {want: &contract.Snapshots{Before: alone}},
+		"an effect":                  {again: true, want: &contract.Snapshots{Before: alone, After: alone}},
+		"another tool":               {now: with(echoTool, nextTool), then: with(echoTool), again: true, want: &contract.Snapshots{Before: both, After: alone}},
+		"another tool, after it":     {then: with(nextTool, echoTool), again: true, want: &contract.Snapshots{Before: alone, After: both}},
+		"one that cannot be read":    {now: with(unread, echoTool), then: with(echoTool), again: true, want: &contract.Snapshots{After: alone}},
+		"one that cannot be, twice":  {now: with(unread, echoTool), again: true},
+		"drift":                      {now: with(nextTool), again: true, kind: contract.Drift, want: &contract.Snapshots{Before: listingOf(t, nextTool)}},
+		"prose":                      {now: with(changed["description"]), again: true, kind: contract.NeedsReview, want: &contract.Snapshots{Before: prose}},
+		"prose, after it":            {then: with(changed["description"]), again: true, kind: contract.OutcomeUnknown, want: &contract.Snapshots{Before: alone, After: prose}},
+		"no listing":                 {now: "fault", kind: contract.Blocked},
+		"no listing, after it":       {then: "fault", again: true, kind: contract.OutcomeUnknown, want: &contract.Snapshots{Before: alone}},
+		"the same tools, other text": {now: with(strings.Replace(echoTool, "it", `\u0069t`, 1)), want: &contract.Snapshots{Before: alone}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := hostilePool(t, "mutable")
+			pin := pinOf(t, p, "echo", c.again)
+			become(t, p, c.now, c.then)
+			r, err := pinned(t, p, pin)
+			if c.kind == "" {
+				require.NoError(t, err)
+				require.Equal(t, c.want, r.Snapshots)
+				return
+			}
+			require.Equal(t, c.want, requireKind(t, c.kind, err).Snapshots)
 		})
 	}
 }

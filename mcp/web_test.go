@@ -329,7 +329,7 @@ func TestWebDrift(t *testing.T) {
 	_, err := pinned(t, p, pin)
 	requireKind(t, contract.OutcomeUnknown, err)
 	_, err = pinned(t, p, pin)
-	requireKind(t, contract.Drift, err)
+	requireKind(t, contract.NeedsReview, err)
 	require.Equal(t, 1, s.called())
 	for status, kind := range map[int]contract.Kind{401: contract.Auth, 429: contract.Throttled, 500: contract.Blocked, 302: contract.Blocked} {
 		s.meanwhile(func(w http.ResponseWriter, _ *http.Request, m message) bool {

@@ -176,6 +176,9 @@ type Node struct {
 	Retry        Retry        `json:"retry,omitzero"`
 	// Fingerprint is what the plan pins of an MCP tool or of a resource, or "".
 	Fingerprint string `json:"fingerprint,omitempty"`
+	// Parts has the digests of the parts of the tool's definition (io, effect, prose and meta), so
+	// that a changed tool is known by what has changed; nil if the catalog does not have that.
+	Parts map[string]string `json:"parts,omitempty"`
 	// Endpoints are the digests of where the operation may be called, sorted, or nil; Instructions
 	// is that of what its MCP server tells models, or "".
 	Endpoints    []string `json:"endpoints,omitempty"`

@@ -9,6 +9,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/internal/excerpt"
+	"chimera.ai/engine/plan"
 )
 
 // readFailure returns the failure of w's request with its kind. A failure without a
@@ -87,7 +88,7 @@ func readApplication(err *temporal.ApplicationError, w *wait) failure {
 		if len(details.Details) <= contract.MaxDetails {
 			f.Details = details.Details
 		}
-		f.diagnostics, f.root = details.Diagnostics, details.Root
+		f.diagnostics, f.root, f.snapshots = details.Diagnostics, details.Root, digests(details.Snapshots)
 	}
 	return f
 }
@@ -122,3 +123,16 @@ func bounded(text string) string { return excerpt.Bytes(text, contract.MaxMessag
 
 // maxWait bounds the wait before the next attempt that a worker may ask for.
 const maxWait = 24 * time.Hour
+
+// digests returns the snapshots of a call, without what is no digest: a foreign worker may have written
+// them.
+func digests(s *contract.Snapshots) *contract.Snapshots {
+	if s == nil {
+		return nil
+	}
+	known := contract.Snapshots{Before: plan.OnlyDigest(s.Before), After: plan.OnlyDigest(s.After)}
+	if known == (contract.Snapshots{}) {
+		return nil
+	}
+	return &known
+}

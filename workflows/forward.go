@@ -245,6 +245,7 @@ func (r *run) succeeded(i int, out contract.Outcome) {
 	}
 	r.journal.note(r.entry(i, contract.JournalEntry{
 		State: contract.Succeeded, Attempts: counted(1, out.Attempts), Input: plan.OnlyDigest(out.Input), Output: plan.OnlyDigest(out.Output),
+		Snapshots: digests(out.Snapshots),
 	}))
 	if r.remaining[i] > 0 {
 		r.hold(i, out.Values)
@@ -264,7 +265,10 @@ func (r *run) produced(out contract.Outcome) {
 
 // unsuccessful settles node i with its failure, once its error edges are chosen,
 // which is at once if no predicate has to be evaluated.
-func (r *run) unsuccessful(i int, e contract.ErrorPayload) {
+func (r *run) unsuccessful(i int, e contract.ErrorPayload) { r.unsuccessfulAfter(i, e, nil) }
+
+// unsuccessfulAfter is unsuccessful after a call with snapshots, which may be nil.
+func (r *run) unsuccessfulAfter(i int, e contract.ErrorPayload, s *contract.Snapshots) {
 	e.Node = r.plan.Nodes[i].ID
 	r.settledAs(i, e.Attempts)
 	if i == r.last() {
@@ -273,7 +277,7 @@ func (r *run) unsuccessful(i int, e contract.ErrorPayload) {
 		r.fails(contract.Failure{Kind: e.Kind, Node: e.Node, Message: e.Message})
 		return
 	}
-	r.journal.note(r.entry(i, contract.JournalEntry{State: contract.Failed, Attempts: e.Attempts, Error: brief(&e)}))
+	r.journal.note(r.entry(i, contract.JournalEntry{State: contract.Failed, Attempts: e.Attempts, Error: brief(&e), Snapshots: s}))
 	r.errors[i] = &e
 	if e.Kind == contract.OutcomeUnknown && (!r.plan.Undoable(i) || r.plan.Nodes[i].Undoes != 0) {
 		// What may have happened stays: no error edge handles it.
@@ -378,5 +382,5 @@ func (r *run) failedCall(w *wait, f failure) {
 		r.later(w, max(f.wait, time.Duration(n.Retry.WaitMS(f.Attempts))*time.Millisecond))
 		return
 	}
-	r.unsuccessful(w.node, f.ErrorPayload)
+	r.unsuccessfulAfter(w.node, f.ErrorPayload, f.snapshots)
 }

@@ -203,4 +203,6 @@ type failure struct {
 	diagnostics []byte
 	// root is the root of the run for which the ledger was asked.
 	root string
+	// snapshots are those of the call of a pinned MCP tool, or nil.
+	snapshots *contract.Snapshots
 }

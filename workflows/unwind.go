@@ -88,5 +88,5 @@ func (r *run) landEffect(w *wait) {
 	}
 	f.Node = r.plan.Nodes[w.node].ID
 	r.settledAs(w.node, f.Attempts)
-	r.journal.note(r.entry(w.node, contract.JournalEntry{State: contract.Failed, Attempts: f.Attempts, Error: brief(&f.ErrorPayload)}))
+	r.journal.note(r.entry(w.node, contract.JournalEntry{State: contract.Failed, Attempts: f.Attempts, Error: brief(&f.ErrorPayload), Snapshots: f.snapshots}))
 }

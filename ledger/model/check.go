@@ -30,6 +30,9 @@ func (s *State) check(e *ledger.Entry, data Facts) error {
 	if err := c.Valid(); err != nil {
 		return impossible("%s", err)
 	}
+	if err := digests(c.Snapshots); err != nil {
+		return err
+	}
 	if c.Node != e.Node || c.Visit != e.Visit || ledger.RunChain(c.Workflow, c.Root) != e.Chain {
 		return impossible("its data are about something else")
 	}

@@ -365,6 +365,9 @@ func (s *State) invocation(e *ledger.Entry, data Facts) error {
 	if d.ID != About(e) {
 		return impossible("its key is not that of %s", d.ID)
 	}
+	if err := digests(d.Snapshots); err != nil {
+		return err
+	}
 	i, ok := s.Invocations[d.ID]
 	if !ok {
 		return impossible("invocation %s was not permitted", d.ID)
@@ -373,7 +376,7 @@ func (s *State) invocation(e *ledger.Entry, data Facts) error {
 		return impossible("invocation %s is permitted in another run", d.ID)
 	}
 	if e.Kind == ledger.InvocationCalling {
-		if d.CallNotAfter == nil || d.OutputDigest != "" || d.Abandoned || d.Stated != nil {
+		if d.CallNotAfter == nil || d.OutputDigest != "" || d.Abandoned || d.Stated != nil || d.Snapshots != nil {
 			return impossible("its data are not those of a call")
 		}
 		next, err := at(e, func(now ledger.Time) (ledger.Invocation, error) {

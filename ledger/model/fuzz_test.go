@@ -8,8 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/contract"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/model"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
 )
 
 // Whatever a body holds is taken or refused, never a panic, and a body that is
@@ -55,6 +58,9 @@ func FuzzOutcome(f *testing.F) {
 	for _, o := range []ledger.Outcome{
 		{Node: "x", Kind: ledger.NodeSucceeded}, {Node: "", Kind: ledger.NodeSkipped, Visit: 3, Element: 1},
 		{Node: "x", Kind: ledger.NodeFailed, Activity: "a/b", Attempts: 3, InputDigest: sum("i"), OutputDigest: sum("o"), Visit: 1},
+		{Node: "n", Kind: ledger.NodeSucceeded, OutputDigest: sum("o"), Snapshots: &contract.Snapshots{Before: sum("b"), After: sum("a")}, Visit: 1},
+		{Node: "n", Kind: ledger.NodeSucceeded, Snapshots: &contract.Snapshots{Before: sum("b")}},
+		{Node: "n", Kind: ledger.NodeSucceeded, Snapshots: new(contract.Snapshots)},
 		{Node: "é\u2028<\"", Kind: ledger.NodeFailed, Error: json.RawMessage(`{"a":1}`)},
 	} {
 		_, data, err := entry(fact{kind: o.Kind, chain: chain, key: "k", data: o}, 0)
@@ -73,4 +79,42 @@ func FuzzOutcome(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, slow, fast)
 	})
+}
+
+// Snapshots are digests, and read as fast as the rest of an outcome.
+func TestSnapshots(t *testing.T) {
+	for _, c := range []struct {
+		is   contract.Snapshots
+		fast bool
+		why  string
+	}{
+		{contract.Snapshots{Before: sum("b")}, true, ""},
+		{contract.Snapshots{After: sum("a")}, true, ""},
+		{contract.Snapshots{Before: sum("b"), After: sum("a")}, true, ""},
+		{contract.Snapshots{}, false, "its snapshots are empty"},
+		{contract.Snapshots{Before: "b"}, true, `a snapshot has the digest "b"`},
+	} {
+		o := ledger.Outcome{Node: "n", Kind: ledger.NodeSucceeded, OutputDigest: sum("o"), Snapshots: &c.is, Visit: 1}
+		raw, err := json.Marshal(o)
+		require.NoError(t, err)
+		v, err := schemas.Decode(raw)
+		require.NoError(t, err)
+		raw, err = plan.Canonical(v)
+		require.NoError(t, err)
+		got, fast := model.ScanOutcome(raw)
+		require.Equal(t, c.fast, fast)
+		if fast {
+			require.Equal(t, &o, got)
+		}
+		l := start()
+		for _, x := range life()[:8] {
+			require.NoError(t, l.say(x))
+		}
+		err = l.say(fact{kind: ledger.NodeSucceeded, chain: chain, key: "node/n/1/0", node: "n", visit: 1, data: o})
+		if c.why == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, c.why)
+		}
+	}
 }

@@ -389,6 +389,9 @@ func (s *State) run(e *ledger.Entry, data Facts) error {
 	if err != nil {
 		return err
 	}
+	if err := digests(o.Snapshots); err != nil {
+		return err
+	}
 	switch {
 	case o.Node != e.Node || o.Visit != e.Visit || o.Element != e.Element:
 		return impossible("its data are about something else")

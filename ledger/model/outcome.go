@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"math"
 
+	"chimera.ai/engine/contract"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/internal/scan"
+	"chimera.ai/engine/plan"
 )
 
 // scanOutcome reads an outcome that is written in the common way, and reports whether it is.
@@ -52,6 +54,16 @@ func scanOutcome(data json.RawMessage) (*ledger.Outcome, bool) {
 	text("kind", &kind, true)
 	text("node", &o.Node, true)
 	text("output_digest", &o.OutputDigest, false)
+	if has("snapshots") {
+		o.Snapshots = new(contract.Snapshots)
+		first = true // an object begins
+		text("after", &o.Snapshots.After, false)
+		text("before", &o.Snapshots.Before, false)
+		s.Need(`}`)
+		if first {
+			s.Fail()
+		}
+	}
 	number("visit", &o.Visit)
 	s.Need(`}`)
 	switch o.Kind = ledger.Kind(kind); o.Kind {
@@ -65,4 +77,20 @@ func scanOutcome(data json.RawMessage) (*ledger.Outcome, bool) {
 		return nil, false
 	}
 	return o, s.Done()
+}
+
+// digests returns an error unless the snapshots of a call, if there are any, are digests.
+func digests(s *contract.Snapshots) error {
+	if s == nil {
+		return nil
+	}
+	for _, d := range []string{s.Before, s.After} {
+		if d != "" && !plan.IsDigest(d) {
+			return impossible("a snapshot has the digest %.80q", d)
+		}
+	}
+	if *s == (contract.Snapshots{}) {
+		return impossible("its snapshots are empty")
+	}
+	return nil
 }

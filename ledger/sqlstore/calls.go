@@ -154,7 +154,7 @@ func (s *Store) Settle(ctx context.Context, id string, e ledger.Effect) (ledger.
 		}
 		d := ofInvocation(r, ends[i.State], suffix, i.Attempt)
 		d.Refs = refs("output", i.OutputDigest)
-		_, err = t.state(ctx, d, ledger.AttemptData{ID: id, Attempt: i.Attempt, OutputDigest: i.OutputDigest, Abandoned: e.Abandoned, Stated: e.Stated})
+		_, err = t.state(ctx, d, ledger.AttemptData{ID: id, Attempt: i.Attempt, OutputDigest: i.OutputDigest, Abandoned: e.Abandoned, Stated: e.Stated, Snapshots: e.Snapshots})
 		return i, err
 	})
 }
