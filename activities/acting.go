@@ -1,15 +1,18 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
@@ -61,6 +64,11 @@ type effect struct {
 	input     []byte
 	// called reports that a call was made, or may have been.
 	called bool
+	// listed is the definition of the tool in place of pinned, which the plan pins, and from which it
+	// differs in its words alone; fingerprint is that of listed. They are empty where the tool is as it
+	// is pinned.
+	pinned, listed json.RawMessage
+	fingerprint    string
 }
 
 // effect finds out what a request to decide on a call that needs a permit, or to make it, is
@@ -74,8 +82,77 @@ func (a *Acting) effect(ctx context.Context, call *contract.Call) (*effect, erro
 		return nil, contract.Errorf(contract.Contract, "node %d of the plan has no effect, and nobody reviews its calls", call.Node)
 	}
 	e.id = a.invocation(e.state, call, e.node.spec)
+	listed := json.RawMessage(call.Listed)
+	if listed == nil && e.node.spec.Parts != nil {
+		if listed, err = a.listed(ctx, e); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.reworded(e, listed); err != nil {
+		return nil, err
+	}
 	e.input, err = e.node.assembleWith(call, e.key())
 	return e, err
+}
+
+// listed is the definition of the tool, other than the pinned one, with which the call of an effect was
+// made, or may have been, by the evidence of its decision; or nil. A run that was reset knows of none.
+func (a *Acting) listed(ctx context.Context, e *effect) (json.RawMessage, error) {
+	i, err := a.Ledger.Invocation(ctx, e.id)
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, refusal(err)
+	case i.State != ledger.Calling && i.State != ledger.Unknown && i.State != ledger.Settled:
+		return nil, nil
+	}
+	packet, err := a.packet(ctx, i.DecisionID)
+	if errors.Is(err, ledger.ErrNotFound) || errors.Is(err, ledger.ErrGone) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	judge, err := a.Bench().Judge()
+	if err != nil {
+		return nil, contract.Errorf(contract.Blocked, "%w", err)
+	}
+	listed, err := judge.Listed(packet)
+	if err != nil {
+		return nil, contract.Errorf(contract.Blocked, "%w", err)
+	}
+	return listed, nil
+}
+
+// reworded takes a definition that the server of a tool is said to list. Whoever says so is not believed:
+// it has to differ from the one that the plan pins in its words alone. That one, again, is as if nothing
+// was said.
+func (a *Acting) reworded(e *effect, listed json.RawMessage) error {
+	n := e.node.spec
+	if listed == nil {
+		return nil
+	}
+	is, err := fingerprint.Tool(listed)
+	switch {
+	case err != nil:
+		return contract.Errorf(contract.Drift, "what the server of %s lists: %w", n.Activity(), err)
+	case is.Digest == n.Fingerprint:
+		return nil
+	}
+	var pinned json.RawMessage
+	if bench := a.Bench(); n.ProviderType == plan.MCP && n.Fingerprint != "" && bench.Definition != nil {
+		pinned = bench.Definition(n.Activity(), n.Fingerprint)
+	}
+	if pinned == nil {
+		return contract.Errorf(contract.Drift, "%s is not the tool that was approved, and the catalog does not have the definition that the plan pins", n.Activity())
+	}
+	was, err := fingerprint.Tool(pinned)
+	if err != nil || was.Digest != n.Fingerprint || !fingerprint.Reworded(was, is) {
+		return contract.Errorf(contract.Drift, "%s is not the tool that was approved, not only in its words: its fingerprint is %s, and %s is pinned", n.Activity(), is.Digest, n.Fingerprint)
+	}
+	e.pinned, e.listed, e.fingerprint = pinned, listed, is.Digest
+	return nil
 }
 
 // subject finds out about the run and the node of a request, and gives it its values.
@@ -287,7 +364,7 @@ func (e *effect) key() string {
 
 // call is what a permit of the effect is for.
 func (e *effect) call() trust.Call {
-	return trust.Call{Operation: e.node.spec.Activity(), Fingerprint: e.node.spec.Fingerprint, Input: e.input}
+	return trust.Call{Operation: e.node.spec.Activity(), Fingerprint: cmp.Or(e.fingerprint, e.node.spec.Fingerprint), Input: e.input}
 }
 
 // repeatable reports whether a second call of a node with the same input is the same as one.

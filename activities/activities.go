@@ -51,6 +51,9 @@ type Request struct {
 	// Run is the origin of the run, which a run has in common with all that continue it: after a
 	// reset or as new.
 	Run string
+	// Fingerprint is that of the MCP tool which people have approved in place of the one that the node
+	// pins, and which differs from that in its words alone; or "".
+	Fingerprint string
 }
 
 // Answer is what an operation has answered.
@@ -98,6 +101,9 @@ type Workbench struct {
 	// what the catalog says of a node's operation, and that it may be called: without a review,
 	// unless each call is reviewed.
 	Stated func(s trust.State, n *plan.Node) error
+	// Definition returns the definition that the catalog has of an MCP tool, if it has that fingerprint,
+	// or nil.
+	Definition func(operation, fingerprint string) json.RawMessage
 	// Judge returns what decides on effects by the bundle, for the role guardian.
 	Judge func() (Judge, error)
 }

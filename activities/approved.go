@@ -168,7 +168,7 @@ func (a *Acting) licensed(ctx context.Context, e *effect, call *contract.Call, a
 	}
 	about := slices.ContainsFunc(r.Actions, func(x approval.Action) bool { return x.Invocation == e.id && x.Action == salted })
 	var u *ledger.Invocation
-	if !about {
+	if !about && e.listed == nil {
 		if u, err = a.undoneBy(ctx, judge, e, call); err != nil {
 			return err
 		}

@@ -148,7 +148,7 @@ func (a *Acting) used(ctx context.Context, approvals []string, u *ledger.Invocat
 // enough for e, too; or nil. Nobody is asked about e then.
 func (g *Guardian) approvedWith(ctx context.Context, judge Judge, e *effect, call *contract.Call, action *Action) (*approved, error) {
 	asked := judge.Asked(action)
-	if len(asked.Groups) == 0 {
+	if len(asked.Groups) == 0 || action.Listed != nil { // nobody has seen its words
 		return nil, nil
 	}
 	u, err := g.undoneBy(ctx, judge, e, call)

@@ -42,21 +42,36 @@ func (f *Effects) Node(ctx context.Context, call contract.Call) (contract.Outcom
 	store, stop := storing(ctx, 0)
 	defer stop()
 	var out contract.Outcome
-	var retry *plan.Retry
+	asked := of(&call, nil)
 	err := waited(store, f.Plans, call.Patient)
 	if err == nil && !call.Probe {
 		err = recovered("an effect", func() (err error) {
-			if out, retry, err = f.call(ctx, store, &call); err != nil {
+			if out, asked.retry, err = f.call(ctx, store, &call); err != nil {
+				asked.listed, err = f.listed(store, &call, err)
 				return err
 			}
 			return f.Values.Keep(store, call.Run.Workflow, out.Values, call.Lean)
 		})
 	}
-	if attempts := of(&call, nil).attempts(ctx); attempts > 1 {
+	if attempts := asked.attempts(ctx); attempts > 1 {
 		out.Attempts = attempts
 	}
 	out.Request, out.Probed = call.Request, call.Probe
-	return out, of(&call, retry).failed(ctx, err)
+	return out, asked.failed(ctx, err)
+}
+
+// listed stores the definition with which a failed call may be made once people have approved that,
+// if there is one.
+func (f *Effects) listed(store context.Context, call *contract.Call, failure error) (contract.Value, error) {
+	e := new(contract.Error)
+	if call.Permit == nil || !errors.As(failure, &e) || e.Kind != contract.NeedsReview || e.Listed == nil {
+		return nil, failure
+	}
+	values := []contract.Value{e.Listed}
+	if err := f.Values.Keep(store, call.Run.Workflow, values, call.Lean); err != nil {
+		return nil, err
+	}
+	return values[0], failure
 }
 
 // call makes the call of a node, or says what an earlier one did. ctx is the call's, store
@@ -118,7 +133,9 @@ func (f *Effects) act(ctx, store context.Context, e *effect, call *contract.Call
 	// The call ends before the store takes it for over.
 	within, cancel := context.WithDeadline(ctx, begin.Add(lasts-overtime))
 	defer cancel()
-	answer, err := invoke(within, f.Caller, e.node.request(e.input, e.run.Origin))
+	request := e.node.request(e.input, e.run.Origin)
+	request.Fingerprint = e.fingerprint
+	answer, err := invoke(within, f.Caller, request)
 	var output any
 	if err == nil {
 		err = recovered("what checks an output", func() (err error) {

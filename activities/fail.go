@@ -34,6 +34,8 @@ type asked struct {
 	patient bool
 	// retry is the contract, or nil if nothing is retried.
 	retry *plan.Retry
+	// listed is as in [contract.ErrorDetails].
+	listed contract.Value
 }
 
 // of returns the request of a call, with its node's contract.
@@ -79,7 +81,7 @@ func (a asked) failed(ctx context.Context, err error) error {
 		// The run was not cancelled, so another worker continues.
 		kind = contract.WorkerLost
 	}
-	details := contract.ErrorDetails{Attempts: attempts, Details: bounded(e.Details), Snapshots: e.Snapshots, Request: a.request, Root: a.root}
+	details := contract.ErrorDetails{Attempts: attempts, Details: bounded(e.Details), Snapshots: e.Snapshots, Listed: a.listed, Request: a.request, Root: a.root}
 	again := retried(a.retry, kind, attempts)
 	if a.retry != nil && a.retry.Again(kind, attempts) {
 		wanted := retryAfter(e.RetryAfterMS)

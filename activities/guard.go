@@ -58,6 +58,9 @@ type Judge interface {
 	// Inputs are the arguments of the action of a decision, by its evidence, and action is the
 	// digest of that action.
 	Inputs(p ledger.Packet) (inputs []byte, action string, err error)
+	// Listed is the definition of the tool of the action of a decision, by its evidence, if that is
+	// another than its plan pins; or nil.
+	Listed(p ledger.Packet) (json.RawMessage, error)
 	// Prechecks are those of the action of a decision, by its evidence, sorted by node.
 	Prechecks(p ledger.Packet) ([]Precheck, error)
 	// Permitted is like Waiting, for an action that was permitted. Its Rule asks for nobody.
@@ -93,6 +96,10 @@ type Action struct {
 	// Input is what would be sent, and Cost what that is estimated to cost, or nil.
 	Input []byte
 	Cost  *ledger.Money
+	// Pinned and Listed are the definitions of the node's tool that the plan pins, and that its server
+	// lists, if they differ in their words; else nil. Fingerprint is that of the tool to be called.
+	Pinned, Listed json.RawMessage
+	Fingerprint    string
 	// Prechecks are what its prechecks have returned, sorted by node.
 	Prechecks []Precheck
 	// Rules is what the decision rests on, as [Judge.Rules] returns it.
@@ -301,7 +308,7 @@ func (a *Acting) action(ctx context.Context, judge Judge, e *effect, call *contr
 	groups, followUp := asks(e.node)
 	return &Action{
 		Asks: groups, FollowUp: followUp,
-		Agent: e.run.Agent, Plan: e.run.PlanDigest, Node: n, Taint: tainted, Input: e.input, Cost: cost, Prechecks: checks,
+		Agent: e.run.Agent, Plan: e.run.PlanDigest, Node: n, Taint: tainted, Input: e.input, Pinned: e.pinned, Listed: e.listed, Fingerprint: e.call().Fingerprint, Cost: cost, Prechecks: checks,
 		Deployment: e.state.Deployment, Namespace: a.Namespace, Workflow: e.run.Workflow, Origin: e.run.Origin, Path: path(call, n), Epoch: epoch,
 	}, err
 }

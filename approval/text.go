@@ -24,6 +24,8 @@ type Shown struct {
 	// Prechecks are the nodes that have succeeded before, with the digests of what they have
 	// returned.
 	Prechecks []display.Precheck
+	// Reworded are the words in the definition of the called tool that are not those that the plan pins.
+	Reworded []display.Rewording
 	// Objections are the guardian's reasons against the action, with what it says of them.
 	Objections []string
 	// Undo says how the effect is undone.
@@ -55,7 +57,7 @@ func Text(r *Request, shown []Shown) (text, digest string, err error) {
 		v.Items = append(v.Items, display.Item{
 			Node: a.Node, Path: a.Path, Operation: a.Operation, Fingerprint: s.Fingerprint, Effect: string(a.Effect),
 			Description: s.Description, Resources: s.Resources, Inputs: s.Inputs, Amount: a.Amount, Currency: a.Currency,
-			TaintedPorts: s.Tainted, TaintedDecision: s.TaintedDecision, Prechecks: s.Prechecks, Reasons: s.Objections, Undo: s.Undo,
+			TaintedPorts: s.Tainted, TaintedDecision: s.TaintedDecision, Prechecks: s.Prechecks, Reworded: s.Reworded, Reasons: s.Objections, Undo: s.Undo,
 			Action: a.Action, Invocation: a.Invocation, Decision: a.Decision, Evidence: a.Evidence,
 		})
 		for _, u := range a.Undo {

@@ -157,6 +157,9 @@ type CarriedWait struct {
 	Barrier string `json:"barrier,omitempty"`
 	Checked int    `json:"checked,omitempty"`
 	Tried   int    `json:"tried,omitempty"`
+	// Listed is as in [Call], and Reworded counts the definitions so far.
+	Listed   Value `json:"listed,omitempty"`
+	Reworded int   `json:"reworded,omitempty"`
 }
 
 // NodeValues is the values of one node's OutPorts.

@@ -50,6 +50,9 @@ type CallFailure struct {
 	// worker does not call tools.
 	Unstarted  bool `json:"unstarted,omitempty"`
 	WrongQueue bool `json:"wrong_queue,omitempty"`
+	// Snapshots and Listed are as in [ErrorDetails].
+	Snapshots *Snapshots `json:"snapshots,omitempty"`
+	Listed    Value      `json:"listed,omitempty"`
 }
 
 // ChildRequest asks engine/child what has become of a child workflow.

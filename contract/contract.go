@@ -205,6 +205,10 @@ type Call struct {
 	// Barrier is one at which people have approved an effect, of which the node is a precheck
 	// that is called once more for that; or "". The answer has no values then.
 	Barrier string `json:"barrier,omitempty"`
+	// Listed is the definition that the server of the node's tool lists, if that differs from the pinned
+	// one in its prose: people are asked whether to call the tool all the same. It is the word of the
+	// worker that has listed it.
+	Listed Value `json:"listed,omitempty"`
 	// Undo asks about an effect that is to be undone, and calls it not: see [UndoAsk].
 	Undo Undo `json:"undo,omitempty"`
 }
@@ -225,7 +229,7 @@ const (
 // Values returns the values of the call. A run has references in place of large
 // ones.
 func (c *Call) Values() []*Value {
-	all := []*Value{&c.Input}
+	all := []*Value{&c.Input, &c.Listed}
 	for i := range c.Deliveries {
 		all = append(all, &c.Deliveries[i].Value, &c.Deliveries[i].Output, &c.Deliveries[i].Args)
 	}

@@ -178,6 +178,8 @@ type ErrorDetails struct {
 	Diagnostics json.RawMessage `json:"diagnostics,omitempty"`
 	// Snapshots are as in [Error].
 	Snapshots *Snapshots `json:"snapshots,omitempty"`
+	// Listed is as in [Call], in the failure of a call that is made with it once people have approved that.
+	Listed Value `json:"listed,omitempty"`
 	// Request is that of the [Call], [RouteRequest], [JournalRequest] or [ChildRequest]
 	// that failed.
 	Request string `json:"request,omitempty"`

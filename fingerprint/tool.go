@@ -91,6 +91,13 @@ func Tool(definition json.RawMessage) (Print, error) {
 	return p, nil
 }
 
+// Reworded reports whether two definitions are of one tool, and differ in their prose, and in nothing
+// else.
+func Reworded(was, is Print) bool {
+	return was.Tool == is.Tool && was.Digest != is.Digest &&
+		was.Parts[IO] == is.Parts[IO] && was.Parts[Effect] == is.Parts[Effect] && was.Parts[Meta] == is.Parts[Meta]
+}
+
 // read decodes a definition, without its icons.
 func read(definition json.RawMessage) (map[string]any, error) {
 	v, err := schemas.Decode(definition)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"chimera.ai/engine/expr"
+	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
@@ -23,9 +24,14 @@ type Action struct {
 	Node string `json:"node"`
 	// Operation is "provider/operation"; Fingerprint what the plan pins of an MCP
 	// tool, or "".
-	Operation   string           `json:"operation"`
-	Fingerprint string           `json:"fingerprint,omitempty"`
-	Effect      plan.EffectClass `json:"effect"`
+	Operation   string `json:"operation"`
+	Fingerprint string `json:"fingerprint,omitempty"`
+	// Listed is the definition of the tool that its server lists, if the words in it are not those of
+	// Pinned, which the plan pins: then Fingerprint is that of Listed, and people must approve the call.
+	// Otherwise both are nil.
+	Pinned json.RawMessage  `json:"pinned,omitempty"`
+	Listed json.RawMessage  `json:"listed,omitempty"`
+	Effect plan.EffectClass `json:"effect"`
 	// Inputs is the input of the call, with everything resolved: JSON.
 	Inputs json.RawMessage `json:"inputs"`
 	// Cost is what the call is estimated to cost, or nil if that is not known.
@@ -70,6 +76,10 @@ const (
 	MaxInputs = 1 << 20
 	maxName   = 1 << 10
 	maxPorts  = 1000
+	// MaxDefinition bounds each definition of an action, and maxWords the words that differ, in bytes: people
+	// read them.
+	MaxDefinition = 64 << 10
+	maxWords      = 16 << 10
 )
 
 // Digest identifies the action: "sha256:" and 64 hex digits. The salt keeps those who
@@ -108,6 +118,13 @@ func (a *Action) document() (map[string]any, error) {
 	if a.Fingerprint != "" {
 		doc["fingerprint"] = a.Fingerprint
 	}
+	if a.Listed != nil || a.Pinned != nil {
+		was, _, err := a.reworded()
+		if err != nil {
+			return nil, err
+		}
+		doc["pinned"] = was
+	}
 	if len(a.Prechecks) > 0 {
 		checks := make([]any, len(a.Prechecks))
 		for i, c := range a.Prechecks {
@@ -119,6 +136,39 @@ func (a *Action) document() (map[string]any, error) {
 		doc["cost"] = map[string]any{"amount": a.Cost.Amount(), "currency": string(a.Cost.Currency()), "minor": number(a.Cost.Minor())}
 	}
 	return doc, nil
+}
+
+// reworded compares the definition that is listed with the one that is pinned. It returns the
+// fingerprint of that, and what differs, which is words alone.
+func (a *Action) reworded() (pinned string, words []fingerprint.Change, err error) {
+	if len(a.Pinned) > MaxDefinition || len(a.Listed) > MaxDefinition {
+		return "", nil, fmt.Errorf("a definition of its tool has more than %d bytes", MaxDefinition)
+	}
+	was, err := fingerprint.Tool(a.Pinned)
+	if err != nil {
+		return "", nil, fmt.Errorf("what the plan pins: %w", err)
+	}
+	is, err := fingerprint.Tool(a.Listed)
+	if err != nil {
+		return "", nil, fmt.Errorf("what the server lists: %w", err)
+	}
+	switch {
+	case is.Digest != a.Fingerprint:
+		return "", nil, errors.New("its fingerprint is not that of the tool that is listed")
+	case !fingerprint.Reworded(was, is):
+		return "", nil, errors.New("the tool that is listed is another one than the plan pins, not only in its words")
+	}
+	if words, err = fingerprint.Compare(a.Pinned, a.Listed); err != nil {
+		return "", nil, err
+	}
+	n := 0
+	for _, w := range words {
+		n += len(w.Was) + len(w.Is)
+	}
+	if n > maxWords {
+		return "", nil, fmt.Errorf("%d bytes of words differ, more than the %d that people are asked to read", n, maxWords)
+	}
+	return was.Digest, words, nil
 }
 
 func (a *Action) inputs() (any, error) {

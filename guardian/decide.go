@@ -210,7 +210,10 @@ func (d *decision) people() {
 	ask := func(role string, n int) { needed[role] = max(needed[role], n) }
 	if len(needed) > 0 {
 		why := "people must approve it"
-		if d.facts.Review {
+		switch {
+		case d.action.Listed != nil:
+			why += ": the words of the tool's definition are not those that the plan pins"
+		case d.facts.Review:
 			why += ": the plan asks for a human review of each call"
 		}
 		d.object(Escalate, ApprovalNeeded, why)
@@ -298,9 +301,13 @@ func (d *decision) floor() (groups []policy.Group, followUp plan.FollowUp) {
 	return groups, followUp
 }
 
-// reviewers lists who reviews the call by the bundle, where the plan asks for a review.
+// review reports whether people must review the call: the plan asks for that, or the words of its tool
+// have changed.
+func (d *decision) review() bool { return d.facts.Review || d.action.Listed != nil }
+
+// reviewers lists who reviews the call by the bundle, where it must be reviewed.
 func (d *decision) reviewers() []policy.Group {
-	if !d.facts.Review {
+	if !d.review() {
 		return nil
 	}
 	return d.gate.bundle.Review
@@ -357,6 +364,7 @@ func (d *decision) understand(salt []byte) error {
 		return err
 	}
 	d.vars = variables(doc, d.facts.At)
+	pinned, _ := doc["pinned"].(string)
 	o := d.gate.operations[d.action.Operation]
 	pure := d.action.Effect == plan.Pure
 	switch {
@@ -366,7 +374,7 @@ func (d *decision) understand(salt []byte) error {
 		return fmt.Errorf("the catalog has no operation %.200q", d.action.Operation)
 	case o == nil, o.template.Effect == plan.Pure && !pure:
 		return fmt.Errorf("the catalog has no operation %.200q with an effect", d.action.Operation)
-	case o.template.Fingerprint != d.action.Fingerprint:
+	case o.template.Fingerprint != cmp.Or(pinned, d.action.Fingerprint):
 		return fmt.Errorf("its fingerprint is not that of the catalog's %s", o.template.Name())
 	case d.action.Effect.Weaker(o.template.Effect):
 		return fmt.Errorf("its effect class is %s, and by the catalog %s is %s", d.action.Effect, o.template.Name(), o.template.Effect)
@@ -412,8 +420,12 @@ func (d *decision) policy() {
 	if (d.action.Taint.Decision || len(d.action.Taint.Ports) > 0) && !tainted && len(d.facts.Asks)+len(floor)+len(d.reviewers()) == 0 {
 		d.object(Reject, Tainted, "it depends on what nobody vouches for, and no entry of `allow` accepts that")
 	}
-	if d.facts.Review && len(d.reviewers()) == 0 {
-		d.object(Reject, NoReview, "the plan asks for a human review, and the policy names nobody who reviews: add approval: {review: [{role: ROLE, min: 1}]} to it")
+	if d.review() && len(d.reviewers()) == 0 {
+		why := "the plan asks for a human review"
+		if d.action.Listed != nil {
+			why = "the words of the tool's definition are not those that the plan pins"
+		}
+		d.object(Reject, NoReview, why+", and the policy names nobody who reviews: add approval: {review: [{role: ROLE, min: 1}]} to it")
 	}
 	if most := d.gate.bundle.Caps.InvocationsPerRun; most > 0 && d.facts.Calls > most {
 		d.object(Reject, CapInvocations, fmt.Sprintf("the run has made %d calls, and %d are allowed", d.facts.Calls-1, most))

@@ -2,6 +2,7 @@ package guardian
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -94,20 +95,38 @@ func readDecided(p ledger.Packet) (*Waiting, *Record, error) {
 		w.Asked.Amount, w.Asked.Currency = a.Cost.Amount(), string(a.Cost.Currency())
 	}
 	w.Shown = approval.Shown{Fingerprint: a.Fingerprint, Inputs: a.Inputs, Tainted: a.Taint.Ports, TaintedDecision: a.Taint.Decision}
+	if a.Listed != nil {
+		_, words, err := a.reworded()
+		if err != nil {
+			return nil, nil, fmt.Errorf("read an action: %w", err)
+		}
+		for _, c := range words {
+			w.Shown.Reworded = append(w.Shown.Reworded, display.Rewording{Path: c.Path, Was: said(c.Was), Is: said(c.Is)})
+		}
+	}
 	for _, c := range a.Prechecks {
 		w.Shown.Prechecks = append(w.Shown.Prechecks, display.Precheck(c))
 	}
 	for _, o := range r.Objections {
-		said := o.Reason
+		why := o.Reason
 		if o.Detail != "" {
-			said += ": " + o.Detail
+			why += ": " + o.Detail
 		}
-		w.Shown.Objections = append(w.Shown.Objections, said)
+		w.Shown.Objections = append(w.Shown.Objections, why)
 		if o.Reason != ApprovalNeeded {
 			w.Asked.Lifts = append(w.Asked.Lifts, o.Reason)
 		}
 	}
 	return w, r, nil
+}
+
+// said is a text of a definition, or another value in its place as JSON; "" is nothing.
+func said(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
 }
 
 // Outcome are those who state what a call did, where nobody knows, by the bundle: of each role

@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -170,7 +171,9 @@ func (c children) tool(ctx context.Context, r activities.Request) (activities.An
 	n := r.Node
 	call := func() (mcp.Result, error) { return c.pool.Call(ctx, n.Provider, n.Operation, r.Input) }
 	if n.Fingerprint != "" || n.Endpoints != nil || n.Instructions != "" {
-		call = func() (mcp.Result, error) { return c.pool.CallPinned(ctx, n.Provider, n.Operation, r.Input, pinOf(n)) }
+		pin := pinOf(n)
+		pin.Fingerprint = cmp.Or(r.Fingerprint, n.Fingerprint)
+		call = func() (mcp.Result, error) { return c.pool.CallPinned(ctx, n.Provider, n.Operation, r.Input, pin) }
 	}
 	result, err := call()
 	if err != nil {

@@ -40,7 +40,7 @@ func (j judge) Digest(a *activities.Action, salt []byte) (string, error) {
 func actionOf(a *activities.Action) *guardian.Action {
 	n := a.Node
 	out := &guardian.Action{
-		Agent: a.Agent, Plan: a.Plan, Node: n.ID, Operation: n.Activity(), Fingerprint: n.Fingerprint, Effect: n.Effect, Inputs: a.Input, Cost: a.Cost,
+		Agent: a.Agent, Plan: a.Plan, Node: n.ID, Operation: n.Activity(), Fingerprint: a.Fingerprint, Pinned: a.Pinned, Listed: a.Listed, Effect: n.Effect, Inputs: a.Input, Cost: a.Cost,
 		Run: guardian.Run{Deployment: a.Deployment, Namespace: a.Namespace, Workflow: a.Workflow, Origin: a.Origin, Path: a.Path, Epoch: a.Epoch},
 	}
 	for _, c := range a.Prechecks {
@@ -167,6 +167,15 @@ func (j judge) Inputs(p ledger.Packet) (inputs []byte, action string, err error)
 	}
 	action, err = e.Action.Digest(salt)
 	return e.Action.Inputs, action, err
+}
+
+// Listed implements activities.Judge.
+func (j judge) Listed(p ledger.Packet) (json.RawMessage, error) {
+	e, err := evidenceIn(p)
+	if err != nil {
+		return nil, err
+	}
+	return e.Action.Listed, nil
 }
 
 // Prechecks implements activities.Judge.

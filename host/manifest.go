@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -167,11 +168,18 @@ func (c manifested) Call(ctx context.Context, r activities.Request) (activities.
 	if n.ProviderType != plan.MCP || n.Resource != nil {
 		return c.Caller.Call(ctx, r)
 	}
-	switch err := c.manifests.allow(ctx, n.Provider, n.Operation, n.Fingerprint, n.Effect); {
+	switch err := c.manifests.allow(ctx, n.Provider, n.Operation, cmp.Or(r.Fingerprint, n.Fingerprint), n.Effect); {
 	case errors.Is(err, trust.ErrInvalid):
 		return activities.Answer{}, contract.Errorf(contract.Blocked, "%s is not called: %w", n.Activity(), err)
 	case err != nil:
 		return activities.Answer{}, contract.Errorf(contract.Unsent, "%s is not called, since its manifest cannot be verified: %w", n.Activity(), err)
 	}
-	return c.Caller.Call(ctx, r)
+	answer, err := c.Caller.Call(ctx, r)
+	if e := new(contract.Error); errors.As(err, &e) && e.Listed != nil && c.manifests.files[n.Provider] != "" {
+		// Nobody is asked about what the publisher has not signed.
+		signed := *e
+		signed.Listed = nil
+		return answer, &signed
+	}
+	return answer, err
 }

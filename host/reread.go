@@ -3,6 +3,7 @@ package host
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -151,6 +152,14 @@ func workbench(operations *catalog.Catalog, bundle, shadow *policy.Bundle) activ
 				return fmt.Errorf("the plan says that %s is %s, and the catalog that it is %s", n.Activity(), n.Effect, t.Effect)
 			}
 			return stated(t, s, n.Reviewed())
+		},
+		Definition: func(operation, fingerprint string) json.RawMessage {
+			for i := range operations.Templates {
+				if t := &operations.Templates[i]; t.Name() == operation && t.Fingerprint == fingerprint {
+					return t.Definition
+				}
+			}
+			return nil
 		},
 		Judge: sync.OnceValues(func() (activities.Judge, error) {
 			gate, found := guardian.New(bundle, operations)

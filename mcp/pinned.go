@@ -20,8 +20,8 @@ import (
 type Pin struct {
 	// Fingerprint is that of its definition: see [fingerprint.Tool].
 	Fingerprint string
-	// Parts are those of the fingerprint. Without them a tool that has changed in its prose alone is
-	// like any other that has changed.
+	// Parts are those of the fingerprint, or of one that differs from it in prose alone. Without them a tool
+	// that has changed in its prose alone is like any other that has changed.
 	Parts map[string]string
 	// Endpoints are where the server may be, by [fingerprint.Endpoint]. What counts is what the server
 	// was when it was started, or the session with it began.
@@ -178,6 +178,9 @@ func (c *conn) drifted(t Tool, pin Pin) *contract.Error {
 			if is.Parts[part] != pin.Parts[string(part)] {
 				changed = append(changed, part)
 			}
+		}
+		if len(changed) == 0 { // people have approved other words than those of the parts
+			changed = []fingerprint.Part{fingerprint.Prose}
 		}
 		if slices.Equal(changed, []fingerprint.Part{fingerprint.Prose}) {
 			kind = contract.NeedsReview

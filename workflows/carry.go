@@ -71,6 +71,7 @@ func (r *run) carry(w *wait) contract.CarriedWait {
 		Kind: byte(w.kind), Node: w.node, SinceMS: w.since.UnixMilli(),
 		Launches: w.launches, Lost: w.lost, Called: w.called, Waits: w.waits, Spent: w.spent, Child: w.child, Key: w.key, Hold: w.hold, Paid: w.paid,
 		Decision: w.decision, Approved: w.approved, Outcome: w.outcome, Barrier: w.recheck, Checked: w.checked, Tried: w.tried,
+		Listed: w.listed, Reworded: w.reworded,
 	}
 	if !w.due.IsZero() {
 		c.DueMS = w.due.UnixMilli()
@@ -149,7 +150,7 @@ func (r *run) restoreWait(c *contract.CarriedWait) bool {
 	w := &wait{
 		kind: waitKind(c.Kind), node: c.Node, since: time.UnixMilli(c.SinceMS).UTC(), child: c.Child, hold: c.Hold, decision: c.Decision, approved: c.Approved, outcome: c.Outcome,
 		tries:   tries{launches: c.Launches, lost: c.Lost, called: c.Called, waits: c.Waits, spent: c.Spent, paid: c.Paid},
-		recheck: c.Barrier, checked: c.Checked, tried: c.Tried,
+		recheck: c.Barrier, checked: c.Checked, tried: c.Tried, listed: c.Listed, reworded: c.Reworded,
 	}
 	if c.DueMS != 0 {
 		w.due = time.UnixMilli(c.DueMS).UTC()

@@ -52,6 +52,7 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 		f := readFailure(err, &wait{request: report.Request, key: request.SealedWith})
 		report.Failure = &contract.CallFailure{
 			Error: f.ErrorPayload, Spent: f.spent, WaitMS: f.wait.Milliseconds(), Unstarted: f.unstarted, WrongQueue: f.wrongQueue,
+			Snapshots: f.snapshots, Listed: f.listed,
 		}
 	}
 	steady, _ := workflow.NewDisconnectedContext(ctx)
@@ -71,7 +72,7 @@ func bulk(report *contract.Report) int {
 	if report.Outcome != nil {
 		return bytesOf(report.Outcome)
 	}
-	return quoted(report.Failure.Error.Message) + len(report.Failure.Error.Details)
+	return quoted(report.Failure.Error.Message) + len(report.Failure.Error.Details) + len(report.Failure.Listed)
 }
 
 // askEvery is how long a run may fail to notice that a child is lost: terminated,
@@ -239,6 +240,7 @@ func readReport(told *contract.CallFailure) failure {
 	}
 	f.Attempts, f.spent = counted(1, told.Error.Attempts), counted(0, told.Spent)
 	f.wait = waits(told.WaitMS)
+	f.take(told.Snapshots, told.Listed)
 	if len(told.Error.Details) <= contract.MaxDetails {
 		f.Details = told.Error.Details
 	}

@@ -88,7 +88,8 @@ func readApplication(err *temporal.ApplicationError, w *wait) failure {
 		if len(details.Details) <= contract.MaxDetails {
 			f.Details = details.Details
 		}
-		f.diagnostics, f.root, f.snapshots = details.Diagnostics, details.Root, digests(details.Snapshots)
+		f.diagnostics, f.root = details.Diagnostics, details.Root
+		f.take(details.Snapshots, details.Listed)
 	}
 	return f
 }
@@ -135,4 +136,11 @@ func digests(s *contract.Snapshots) *contract.Snapshots {
 		return nil
 	}
 	return &known
+}
+
+// take takes what a worker says of the tool that it was to call.
+func (f *failure) take(s *contract.Snapshots, listed contract.Value) {
+	if f.snapshots = digests(s); f.Kind == contract.NeedsReview && len(listed) <= contract.ByReference {
+		f.listed = listed
+	}
 }

@@ -332,6 +332,10 @@ func (s *scope) unconditional(i int) (held []bool, asked bool) {
 	return held, false
 }
 
+// maxReworded is about how many definitions of its tool people are asked for one call: a server that
+// changes its words again and again would ask without end.
+const maxReworded = 10
+
 // failedCall handles the failure of a call. A failure of the infrastructure does
 // not count as an attempt of the node's contract.
 func (r *run) failedCall(w *wait, f failure) {
@@ -377,6 +381,11 @@ func (r *run) failedCall(w *wait, f failure) {
 		if n.Effect.Commits() && w.called {
 			f.ErrorPayload = contract.ErrorPayload{Kind: contract.OutcomeUnknown, Message: bounded("its workers were lost, and nobody knows what they did: " + f.Message), Attempts: f.Attempts}
 		}
+	case f.listed != nil && n.Guarded() && w.decided && w.reworded < maxReworded:
+		w.listed, w.approved = f.listed, false
+		w.reworded++
+		r.later(w, 0)
+		return
 	case n.Kind == plan.KindCall && n.Retry.Again(f.Kind, f.Attempts):
 		w.spent = f.Attempts
 		r.later(w, max(f.wait, time.Duration(n.Retry.WaitMS(f.Attempts))*time.Millisecond))

@@ -205,4 +205,6 @@ type failure struct {
 	root string
 	// snapshots are those of the call of a pinned MCP tool, or nil.
 	snapshots *contract.Snapshots
+	// listed is the definition about which people may be asked, or nil.
+	listed contract.Value
 }

@@ -162,7 +162,7 @@ func (r *run) request(w *wait) contract.Call {
 	call := contract.Call{
 		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Visit: r.visit, Spent: w.spent, Paid: w.paid,
 		Request: w.request, Patient: w.checks(), Probe: w.probe, Deliveries: r.deliver(w.node),
-		Lean: r.held > maxHeld, Permit: w.permit, Stated: w.stated,
+		Lean: r.held > maxHeld, Permit: w.permit, Stated: w.stated, Listed: w.listed,
 	}
 	if n := &r.plan.Nodes[w.node]; n.ReadsInput || n.RoutesOnInput {
 		call.Input = r.head.Whole
@@ -188,7 +188,7 @@ const maxHeld = 16 << 20
 // size estimates the bytes of a request.
 func size(call *contract.Call) int {
 	const delivery = len(`{"edge":1000000,"value":,"output":,"error":{"kind":"store_unavailable","node":"","message":,"details":,"attempts":1000000}},`)
-	n := len(call.Input) + quoted(call.Run.Workflow)
+	n := len(call.Input) + len(call.Listed) + quoted(call.Run.Workflow)
 	for _, d := range call.Deliveries {
 		n += len(d.Value) + len(d.Output) + delivery
 		if d.Error != nil {

@@ -76,6 +76,10 @@ type wait struct {
 	// checked counts those that were, and tried the calls of the next.
 	recheck        string
 	checked, tried int
+	// listed is the definition of the node's tool that people are asked about, or nil, and reworded
+	// counts those so far.
+	listed   contract.Value
+	reworded int
 	// after is how many outcomes the journal must have recorded before the guardian is
 	// asked.
 	after int
@@ -152,7 +156,7 @@ func backoff(waits int) time.Duration {
 func (r *run) anew(w *wait) *wait {
 	again := &wait{
 		kind: w.kind, node: w.node, tries: w.tries, since: r.now(), unstarted: w.unstarted, hold: w.hold, approved: w.approved,
-		recheck: w.recheck, checked: w.checked, tried: w.tried,
+		recheck: w.recheck, checked: w.checked, tried: w.tried, listed: w.listed, reworded: w.reworded,
 	}
 	if again.kind == waitChild || again.kind == waitGuardian {
 		again.kind = waitCall

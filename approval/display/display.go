@@ -31,6 +31,11 @@
 // if executed and if not executed follow the number of actions, and say what is asked and what
 // each answer leads to; the line permitted of the action says when the call was permitted.
 //
+// If the words in the definition of an action's tool are not those that the plan pins, the lines
+// "changed words", were and "are now" before the reasons have each text that differs: where it stands, as it
+// was and as it is. Nothing of them is left out, however long they are, unless the action's share is too small
+// for them.
+//
 // Labels belong to the frame, and so does everything outside double quotes save numbers
 // and plain keys of inputs. Each element of a list has a line. A field that is empty is
 // the word none, as is an empty list, but for prechecks and "approved undo", which have no
@@ -195,6 +200,8 @@ type Item struct {
 	TaintedDecision bool
 	// Prechecks are the nodes that have succeeded before.
 	Prechecks []Precheck
+	// Reworded are the words in the definition of the called tool that are not those that the plan pins.
+	Reworded []Rewording
 	// Reasons say what of the guardian's decision is lifted, or why people are asked.
 	Reasons []string
 	// Undo says how the action is undone, or why it cannot be.
@@ -210,6 +217,10 @@ type Item struct {
 
 // Precheck is a node that has succeeded before an action, with the digest of its output.
 type Precheck struct{ Node, Output string }
+
+// Rewording is a text in the definition of a tool, where it stands there, as it was and as it is; one
+// that was not, or is not, there is "".
+type Rewording struct{ Path, Was, Is string }
 
 // Text returns the text of a view. Its errors are inputs that are not JSON and bounds that
 // are exceeded. Inputs that differ in white space or in the order of keys are the same.
@@ -309,6 +320,13 @@ func (v *View) check() error {
 		}
 		for _, c := range it.Prechecks {
 			b.names(c.Node, c.Output)
+		}
+		if len(it.Reworded) > MaxList {
+			b.fail("a list of %d texts of a tool, more than %d", len(it.Reworded), MaxList)
+		}
+		for _, r := range it.Reworded {
+			b.names(r.Path)
+			b.texts(MaxFree, r.Was, r.Is)
 		}
 		b.list(MaxFree, it.Resources)
 		b.list(MaxFree, it.Reasons)

@@ -34,7 +34,7 @@ var (
 	overlong = regexp.MustCompile(`^( *[a-z ]+: +|[ $.\["+=]*)"?sha256:[0-9a-f]{64}"?$`)
 	labels   = strings.Split("deployment,audience,namespace,workflow,barrier,plan,plan digest,agent,requester,opened,expires,must sign,escalates,then must sign,"+
 		"may not sign,checkpoint,actions,action digest,operation,effect,amount,details,node,path,fingerprint,description,"+
-		"resource,tainted port,taint decides,precheck,reason,undo,approved undo,invocation,decision,evidence,inputs,question,if executed,if not executed,permitted", ",")
+		"resource,tainted port,taint decides,precheck,changed words,were,are now,reason,undo,approved undo,invocation,decision,evidence,inputs,question,if executed,if not executed,permitted", ",")
 )
 
 // read splits a text into its lines and holds each row to the frame.
@@ -301,6 +301,15 @@ func (r *reader) rest(it *Item) {
 		rest := r.value(r.next("precheck"), c.Node)
 		require.Equal(r.t, token{"returned", false}, rest[0])
 		require.Empty(r.t, r.value(rest[1:], c.Output))
+	}
+	for _, w := range it.Reworded {
+		r.field("changed words", w.Path)
+		for _, x := range [][2]string{{"were", w.Was}, {"are now", w.Is}} {
+			for _, k := range r.lines[0].tokens {
+				require.False(r.t, !k.quoted && k.text == "...", "something is left out")
+			}
+			r.field(x[0], x[1])
+		}
 	}
 	r.list("reason", it.Reasons)
 	r.field("undo", it.Undo)

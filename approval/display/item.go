@@ -81,6 +81,11 @@ func (p *page) item(it *Item, in *inputs) {
 		p.quote(" ", show(c.Output, p.limit))
 		p.end()
 	}
+	for _, r := range it.Reworded {
+		p.field("changed words", r.Path)
+		p.whole("were", r.Was)
+		p.whole("are now", r.Is)
+	}
 	p.list("reason", it.Reasons)
 	p.field("undo", it.Undo)
 	p.undoing(it.Undoing)
@@ -94,6 +99,14 @@ func (p *page) item(it *Item, in *inputs) {
 	p.word("", fmt.Sprintf("%s in %d bytes,", count(len(in.leaves), "value"), in.size))
 	p.word(" ", in.sum)
 	p.end()
+}
+
+// whole writes a foreign string with nothing left out.
+func (p *page) whole(label, value string) {
+	limit := p.limit
+	p.limit = MaxFree
+	p.field(label, value)
+	p.limit = limit
 }
 
 // undoing writes a line for each action that is approved with the item.

@@ -73,6 +73,9 @@ func hostileView() *rapid.Generator[*View] {
 			for range rapid.IntRange(0, 2).Draw(t, "prechecks") {
 				it.Prechecks = append(it.Prechecks, Precheck{s.Draw(t, "node"), s.Draw(t, "output")})
 			}
+			for range rapid.IntRange(0, 2).Draw(t, "rewordings") {
+				it.Reworded = append(it.Reworded, Rewording{s.Draw(t, "path"), s.Draw(t, "was"), s.Draw(t, "is")})
+			}
 			for _, p := range itemNames(&it) {
 				*p = s.Draw(t, "name")
 			}
@@ -108,6 +111,9 @@ func TestInjective(t *testing.T) {
 			fields = append(append(fields, itemNames(it)...), &it.Description, &it.Undo)
 			for k := range it.Prechecks {
 				fields = append(fields, &it.Prechecks[k].Node, &it.Prechecks[k].Output)
+			}
+			for k := range it.Reworded {
+				fields = append(fields, &it.Reworded[k].Path, &it.Reworded[k].Was, &it.Reworded[k].Is)
 			}
 			for _, l := range [][]string{it.Resources, it.TaintedPorts, it.Reasons, it.Undoing} {
 				for k := range l {

@@ -425,6 +425,8 @@ func (v *verifier) permitted(state trust.State, told *past) {
 			v.problem(BadAuthority, x.index, "the permit of %s: %s", x.of.ID, err)
 		case p.Decision != x.of.DecisionID:
 			v.problem(BadAuthority, x.index, "the permit of %s rests on the decision %.120q, not on %s", x.of.ID, p.Decision, x.of.DecisionID)
+		case v.calls[x.of.DecisionID] != "" && v.calls[x.of.DecisionID] != p.Call:
+			v.problem(BadAuthority, x.index, "the permit of %s is for another call than its decision", x.of.ID)
 		case p.Expires.Time().After(x.of.PermitUntil.Time()):
 			v.problem(BadAuthority, x.index, "the permit of %s may be used until %s, and by the ledger until %s", x.of.ID, p.Expires, x.of.PermitUntil)
 		case x.index < t.from.index:

@@ -2,11 +2,15 @@ package audit
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"strings"
 
 	"chimera.ai/engine/guardian"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+	"chimera.ai/engine/trust"
 )
 
 // replays makes the decisions of a log again.
@@ -66,6 +70,7 @@ func (v *verifier) replay(index int64, data json.RawMessage, evidence *ledger.Pa
 		v.NotReplayable++
 		return
 	}
+	v.calls[d.ID] = callOfAction(asked)
 	if asked.Budget.State == guardian.NoBudget {
 		v.free[d.ID] = strings.Clone(asked.Action.Agent)
 	}
@@ -110,4 +115,21 @@ func engineOf(record json.RawMessage) string {
 	}
 	_ = json.Unmarshal(record, &r) // what is no record is not the one that is made again
 	return r.Engine
+}
+
+// callOfAction is the digest of the call that a decision is about, by its evidence, or "" if that has none.
+func callOfAction(e *guardian.Evidence) string {
+	salt, err := hex.DecodeString(e.Salt)
+	if err != nil {
+		return ""
+	}
+	v, err := schemas.Decode(e.Action.Inputs)
+	if err != nil {
+		return ""
+	}
+	input, err := plan.Canonical(v)
+	if err != nil {
+		return ""
+	}
+	return trust.Call{Operation: e.Action.Operation, Fingerprint: e.Action.Fingerprint, Input: input}.Digest(salt)
 }

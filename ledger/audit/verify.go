@@ -49,7 +49,7 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 		r.problem(BadCheckpoint, -1, "the export is one of the log %s, and the trust file is for %s: nothing else was looked at", claimed.Origin, t.Origin)
 		return r, nil
 	}
-	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), stuck: -1, consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, checked: map[string]*guardian.Action{}, attended: map[string]bool{}, free: map[string]string{}, undoable: map[string]bool{}, undone: map[string]undoing{}, undoneIn: map[originOf]map[string]string{}, without: map[[2]string]bool{}}
+	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), stuck: -1, consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, checked: map[string]*guardian.Action{}, attended: map[string]bool{}, calls: map[string]string{}, free: map[string]string{}, undoable: map[string]bool{}, undone: map[string]undoing{}, undoneIn: map[originOf]map[string]string{}, without: map[[2]string]bool{}}
 	v.model.Brief = true
 	if against != nil {
 		old, err := ledger.ParseCheckpoint(against)
@@ -207,7 +207,9 @@ type verifier struct {
 	free map[string]string
 	// attended has the decisions on actions that at least one person must approve.
 	attended map[string]bool
-	replays  replays
+	// calls has the digests of the calls that decisions are about, by their evidence.
+	calls   map[string]string
+	replays replays
 	// undoables are the effects that can be undone, in the order in which they ended, and
 	// undoable has their ids. undone says of what undoes them whether that was done. undoneIn has
 	// the nodes whose effects had happened and were undone, each with the chain of the run that
