@@ -50,6 +50,9 @@ type Server struct {
 	Public []string
 	// Dir is the working directory, or "" for the worker's.
 	Dir string
+	// User is another user of this machine, by name or number, as whom the server runs, or "" for the
+	// worker's. The worker must be root, or have the capabilities SETUID, SETGID and KILL.
+	User string
 	// Pin are files and folders, such as scripts and lock files, that the server is made of. They are
 	// read before each start.
 	Pin []string

@@ -34,7 +34,7 @@ type pipe struct {
 
 // spawn starts a server, and a session with it.
 func spawn(name string, s Server, opts Options) (*conn, error) {
-	proc, err := process.Start(process.Spec{Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, Guard: true})
+	proc, err := process.Start(process.Spec{Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, User: s.User, Guard: true})
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.Command, err)
 	}

@@ -42,7 +42,8 @@ const (
 //     its last 8 KiB.
 //
 // The environment holds only Env and the names of process.Inherited: HOME,
-// LANG, LC_ALL, LOGNAME, PATH, TMPDIR, TZ, USER. All that the program starts ends
+// LANG, LC_ALL, LOGNAME, PATH, TMPDIR, TZ, USER; with a User, HOME, LOGNAME and USER
+// are theirs, and there is no TMPDIR. All that the program starts ends
 // with it: its process group is killed when the program ends, when the call ends,
 // and when the program writes too much.
 type Executable struct {
@@ -54,6 +55,9 @@ type Executable struct {
 	Public []string
 	// Dir is the working directory; "" is the worker's.
 	Dir string
+	// User is another user of this machine, by name or number, as whom the program runs, or "" for the
+	// worker's. The worker must be root, or have the capabilities SETUID, SETGID and KILL.
+	User string
 	// Pin are files and folders, such as scripts and lock files, that the program is made of.
 	Pin []string
 	// Base is the folder against which paths in its identity are written, or "".
@@ -86,6 +90,7 @@ func (e Executable) Call(ctx context.Context, operation string, input json.RawMe
 		Args:    append(append([]string(nil), e.Args...), operation),
 		Env:     e.Env,
 		Dir:     e.Dir,
+		User:    e.User,
 		Memory:  e.memory(),
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -19,9 +20,17 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"chimera.ai/engine/internal/process"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	if err := process.Hide(); err != nil {
+		fmt.Fprintln(os.Stderr, "chimera:", err)
+		os.Exit(exitUsage)
+	}
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
 
 // sameSignal is how long a repeated signal counts as the same one.
 const sameSignal = time.Second

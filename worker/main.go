@@ -11,18 +11,30 @@
 // Exit codes: 0 ended as asked, 2 wrong use or configuration, 3 Temporal refuses the
 // worker, or the store cannot be reached.
 //
+// On Linux it is not dumpable: other processes of its user can read neither its memory nor its
+// environment.
+//
 // main only drives a [Program], as tests do.
 package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"chimera.ai/engine/internal/process"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	if err := process.Hide(); err != nil {
+		fmt.Fprintln(os.Stderr, "chimera-worker:", err)
+		os.Exit(exitUsage)
+	}
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
 
 func run(args []string, out, messages io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

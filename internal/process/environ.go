@@ -24,12 +24,20 @@ func Inherited() []string { return slices.Clone(inherited) }
 // Environ is a child's whole environment, sorted: the [Inherited] names that
 // are set here, and extra, which wins. It refuses a name that cannot stand in
 // an environment, and names the variable but never its value.
-func Environ(extra map[string]string) ([]string, error) {
+func Environ(extra map[string]string) ([]string, error) { return environ(extra, nil) }
+
+// environ is that of a child of another user, if there is one: HOME, LOGNAME and USER are theirs, and
+// there is no TMPDIR, which may be for this process alone.
+func environ(extra map[string]string, as *User) ([]string, error) {
 	all := make(map[string]string, len(inherited)+len(extra))
 	for _, name := range inherited {
 		if value, ok := os.LookupEnv(name); ok {
 			all[name] = value
 		}
+	}
+	if as != nil {
+		all["HOME"], all["LOGNAME"], all["USER"] = as.Home, as.Name, as.Name
+		delete(all, "TMPDIR")
 	}
 	for name, value := range extra {
 		if name == "" || name == markName || strings.ContainsAny(name, "=\x00") {

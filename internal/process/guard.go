@@ -31,18 +31,19 @@ for round in 1 2; do
 done 2>/dev/null
 `
 
-// watch starts the watchdog of a group and a mark, or returns nil if that fails: it is
+// watch starts the watchdog of a group and a mark, as the user of the child, whom it may signal, or returns nil if that fails: it is
 // only the last of several safeguards.
-func watch(pgid int, mark string) *guard {
+func watch(pgid int, mark string, as *User) *guard {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil
 	}
 	cmd := exec.Command("/bin/sh", "-c", guardScript, "sh", strconv.Itoa(pgid), mark)
 	cmd.Env = []string{"PATH=/usr/bin:/bin"}
+	cmd.Dir = "/"
 	cmd.Stdin = r
 	// A group of its own: it must outlive what ends this process's group.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: as.credential()}
 	err = cmd.Start()
 	r.Close()
 	if err != nil {

@@ -2,17 +2,18 @@
 
 // Package process starts child processes that cannot outlive their use.
 //
-// A child gets an explicit environment ([Environ]), three pipes and a process
-// group of its own. When the child ends, however it ends, what is left of its
-// group is killed before the child is reaped, so that the group's number cannot
-// have been reused. On Linux there are two more safeguards: the child
-// dies with this process (PR_SET_PDEATHSIG; the kernel ties that signal to the
-// thread that forked, which is held until the child is reaped), and
-// what left the group is found by a mark in its environment. [Spec.Guard] adds
-// a watchdog that kills group and marked alike if this process dies.
+// A child gets an explicit environment ([Environ]), three pipes, a process group of
+// its own and, if it is to be kept from what this process holds, another user. When
+// the child ends, however it ends, what is left of its group is killed before the
+// child is reaped, so that the group's number cannot have been reused. On Linux there
+// are two more safeguards: the child dies with this process (PR_SET_PDEATHSIG; the
+// kernel ties that signal to the thread that forked, which is held until the child is
+// reaped), and what left the group is found by a mark in its environment.
+// [Spec.Guard] adds a watchdog that kills group and marked alike if this process dies.
 //
 // What escapes: a process that leaves the group and also drops the mark from
-// its environment; outside Linux, any that leaves the group.
+// its environment; outside Linux, any that leaves the group. A child of another
+// user can end its watchdog, which runs as that user.
 package process
 
 import (
@@ -35,8 +36,12 @@ type Spec struct {
 	Args    []string
 	// Env is added to the names that every child gets; see [Environ].
 	Env map[string]string
-	// Dir is the working directory, or "" for this process's.
+	// Dir is the working directory, or "" for this process's, and / if there is a User.
 	Dir string
+	// User is another user of this machine, by name or number, as whom the child runs, with no
+	// supplementary groups; or "" for that of this process. On Linux neither the child nor what it
+	// starts can gain privileges (no_new_privs).
+	User string
 	// Memory bounds the private memory of each process of the group, in bytes
 	// (RLIMIT_DATA, which a runtime's large reservations of address space do
 	// not count against); 0 is no bound. It holds on Linux only, where the
@@ -58,6 +63,8 @@ type Process struct {
 
 	cmd  *exec.Cmd
 	mark string
+	// as is the other user as whom the child runs, or nil.
+	as *User
 	// before holds the processes that this child cannot have started.
 	before others
 	guard  *guard
@@ -73,7 +80,14 @@ const killWait = 10 * time.Second
 
 // Start starts a child. An error means that nothing runs.
 func Start(s Spec) (*Process, error) {
-	env, err := Environ(s.Env)
+	var as *User
+	if s.User != "" {
+		var err error
+		if as, err = FindUser(s.User); err != nil {
+			return nil, err
+		}
+	}
+	env, err := environ(s.Env, as)
 	if err != nil {
 		return nil, err
 	}
@@ -82,11 +96,18 @@ func Start(s Spec) (*Process, error) {
 	}
 	var raw [16]byte
 	rand.Read(raw[:])
-	p := &Process{mark: markName + "=" + hex.EncodeToString(raw[:]), done: make(chan struct{})}
+	p := &Process{mark: markName + "=" + hex.EncodeToString(raw[:]), as: as, done: make(chan struct{})}
 	p.cmd = exec.Command(s.Command, s.Args...)
 	p.cmd.Env = append(env, p.mark)
 	p.cmd.Dir = s.Dir
-	p.cmd.SysProcAttr = attributes(s.Memory > 0)
+	if s.Dir == "" && as != nil {
+		p.cmd.Dir = "/" // by a folder that is inherited, what is below a closed one can be read
+	}
+	if s.Memory > 0 && as != nil {
+		limitItself(p.cmd, s.Memory)
+		s.Memory = 0
+	}
+	p.cmd.SysProcAttr = attributes(s.Memory > 0, as)
 
 	theirs, err := p.pipes()
 	if err != nil {
@@ -108,8 +129,22 @@ func Start(s Spec) (*Process, error) {
 // is reserved for that while the child lives.
 func (p *Process) live(s Spec, began chan<- error) {
 	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := p.cmd.Start(); err != nil {
+	switch {
+	case p.as == nil:
+		defer runtime.UnlockOSThread()
+	case mainThread():
+		defer runtime.UnlockOSThread()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			p.live(s, began)
+		}()
+		<-done // until then, this thread is not that goroutine's
+		return
+	default:
+		// The thread is confined, and ends with this goroutine. The main thread does not end.
+	}
+	if err := p.fork(); err != nil {
 		began <- err
 		return
 	}
@@ -123,10 +158,29 @@ func (p *Process) live(s Spec, began chan<- error) {
 		}
 	}
 	if s.Guard {
-		p.guard = watch(p.PID, p.mark)
+		p.guard = watch(p.PID, p.mark, p.as)
 	}
 	began <- nil
 	p.reap()
+}
+
+// fork starts the child, as another user if there is one.
+func (p *Process) fork() error {
+	if p.as == nil {
+		return p.cmd.Start()
+	}
+	err := confine()
+	if err == nil {
+		err = errors.Join(p.cmd.Start(), confined())
+	}
+	if err == nil {
+		return nil
+	}
+	if p.cmd.Process != nil {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+	}
+	return fmt.Errorf("as the user %s, in %s: %w", p.as.Name, p.cmd.Dir, err)
 }
 
 func (p *Process) pipes() (theirs []*os.File, err error) {
@@ -160,6 +214,9 @@ func closeAll(files []*os.File) {
 func (p *Process) reap() {
 	awaitExit(p.cmd)
 	p.signal(syscall.SIGKILL)
+	if p.as != nil {
+		see(p.as)
+	}
 	sweep(p.PID, p.mark, p.before)
 	if p.guard != nil {
 		p.guard.dismiss()

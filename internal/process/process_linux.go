@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
@@ -19,8 +20,8 @@ const LimitsMemory = true
 
 // attributes of a child; a held one stops before its first instruction, until
 // [limitMemory] lets it go.
-func attributes(held bool) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Ptrace: held}
+func attributes(held bool, as *User) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Ptrace: held, Credential: as.credential()}
 }
 
 // limitMemory bounds a held child and lets it go. os/exec has no place for
@@ -56,6 +57,26 @@ func limitMemory(pid int, bytes uint64) error {
 		return fmt.Errorf("let it go: %w", err)
 	}
 	return nil
+}
+
+// limitItself has a shell bound the child's memory before it becomes the child: the limits of another
+// user's process are out of reach without CAP_SYS_RESOURCE, which root lacks in most containers.
+func limitItself(cmd *exec.Cmd, bytes int64) {
+	if cmd.Err != nil {
+		return
+	}
+	path := cmd.Path
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(cmd.Dir, path)
+	}
+	if path, cmd.Err = filepath.Abs(path); cmd.Err == nil {
+		_, cmd.Err = exec.LookPath(path) // from the shell it would be a failure of the child
+	}
+	if cmd.Err != nil {
+		return
+	}
+	cmd.Args = append([]string{"sh", "-c", `ulimit -d "$0" && ulimit -c 0 && exec "$@"`, strconv.FormatInt(max(bytes>>10, 1), 10), path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
 }
 
 // Codes of siginfo_t for SIGCHLD, from sigaction(2).

@@ -11,11 +11,15 @@ import (
 // LimitsMemory says whether [Spec.Memory] holds on this system.
 const LimitsMemory = false
 
-func attributes(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func attributes(_ bool, as *User) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Credential: as.credential()}
+}
 
 func limitMemory(int, uint64) error {
 	return errors.New("not supported yet: a memory bound on this system")
 }
+
+func limitItself(*exec.Cmd, int64) {}
 
 // awaitExit waits for the end of a child. Here it is reaped by that, which
 // leaves an instant in which its group's number could be given away.

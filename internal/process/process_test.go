@@ -25,7 +25,7 @@ const parentVar = "PROCESS_TEST_PARENT"
 
 func TestMain(m *testing.M) {
 	if script := os.Getenv(parentVar); script != "" {
-		p, err := Start(Spec{Command: "/bin/sh", Args: []string{"-c", script}, Guard: os.Getenv("PROCESS_TEST_GUARD") != ""})
+		p, err := Start(Spec{Command: "/bin/sh", Args: []string{"-c", script}, Guard: os.Getenv("PROCESS_TEST_GUARD") != "", User: os.Getenv("PROCESS_TEST_USER")})
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)

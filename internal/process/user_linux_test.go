@@ -1,0 +1,217 @@
+package process
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// other is the user of children in tests.
+const other = "nobody"
+
+// unrooted runs the test once more in a process that is not root, and has nothing but the capabilities
+// that a worker needs. It reports whether this is that process.
+func unrooted(t *testing.T) bool {
+	t.Helper()
+	const again = "PROCESS_TEST_UNROOTED"
+	if os.Getenv(again) == t.Name() {
+		return true
+	}
+	require.NoError(t, CanConfine(), "this test needs root, or these capabilities")
+	if os.Getuid() != 0 {
+		return false
+	}
+	program := filepath.Join(shared(t), "test")
+	raw, err := os.ReadFile(os.Args[0])
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(program, raw, 0o755))
+	cmd := exec.CommandContext(t.Context(), program, "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env, cmd.Dir = append(os.Environ(), again+"="+t.Name(), "TMPDIR=/tmp"), "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Credential:  &syscall.Credential{Uid: 54321, Gid: 54321},
+		AmbientCaps: []uintptr{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL},
+	}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "--- PASS: "+t.Name())
+	return false
+}
+
+// shared is a folder that everybody may use.
+func shared(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "process")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o777))
+	return dir
+}
+
+// TestOtherUser: a child of another user has that user, no group of this process and no right to get any
+// of that back, whether this process is root or has only the capabilities that it needs.
+func TestOtherUser(t *testing.T) {
+	unrooted(t)
+	t.Setenv("HOME", "/of/this/process")
+	t.Setenv("TMPDIR", "/of/this/process")
+	for _, s := range []Spec{{Guard: true}, {Memory: 256 << 20}} {
+		s.User, s.Command, s.Env = other, "/bin/sh", map[string]string{"USER": "said"}
+		s.Args = []string{"-c", `id -u; id -g; id -G; pwd; echo "$HOME" "$LOGNAME" "$USER" "$TMPDIR"; cat /proc/self/status; ulimit -d; read x`}
+		p, err := Start(s)
+		require.NoError(t, err)
+		require.NoError(t, p.Stdin.Close())
+		out, err := io.ReadAll(p.Stdout)
+		require.NoError(t, err)
+		require.True(t, p.State().Exited(), "%s", out)
+		p.closePipes()
+		lines := strings.Split(string(out), "\n")
+		u, err := FindUser(other)
+		require.NoError(t, err)
+		uid, gid := strconv.Itoa(int(u.UID)), strconv.Itoa(int(u.GID))
+		require.Equal(t, []string{uid, gid, gid, "/", u.Home + " " + u.Name + " said "}, lines[:5])
+		for _, line := range []string{
+			"Uid:\t" + strings.Repeat(uid+"\t", 3) + uid, "Gid:\t" + strings.Repeat(gid+"\t", 3) + gid, "Groups:\t ", "NoNewPrivs:\t1",
+			"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000",
+		} {
+			require.Contains(t, lines, line)
+		}
+		if s.Memory > 0 {
+			require.Contains(t, lines, "262144")
+		}
+	}
+	_, err := Start(Spec{Command: "/bin/sh", Dir: "/root", User: other})
+	require.ErrorContains(t, err, "as the user nobody, in /root: ")
+	for _, command := range []string{"/no/such/program", "./program", "/etc/passwd"} {
+		for _, memory := range []int64{0, 256 << 20} {
+			_, err := Start(Spec{Command: command, Dir: "/", User: other, Memory: memory})
+			require.Error(t, err, "%s", command)
+		}
+	}
+	p, err := Start(Spec{Command: "bin/true", Dir: "/", User: other, Memory: 256 << 20})
+	require.NoError(t, err)
+	require.True(t, p.State().Success())
+	p.closePipes()
+	// Other threads are as they were.
+	require.Equal(t, 200, len(strings.Split(strings.TrimSpace(statuses(t)), "\n")))
+}
+
+// statuses starts 200 children of this process's own user, and returns what they may gain, a line each.
+func statuses(t *testing.T) (all string) {
+	t.Helper()
+	own, err := os.ReadFile("/proc/self/status")
+	require.NoError(t, err)
+	has := func(name string, of []byte) string {
+		_, rest, _ := strings.Cut(string(of), "\n"+name+":\t")
+		value, _, _ := strings.Cut(rest, "\n")
+		return value
+	}
+	for range 200 {
+		out, err := exec.CommandContext(t.Context(), "cat", "/proc/self/status").Output()
+		require.NoError(t, err)
+		require.Equal(t, "0", has("NoNewPrivs", out))
+		require.Equal(t, has("CapAmb", own), has("CapAmb", out))
+		all += has("CapAmb", out) + "\n"
+	}
+	return all
+}
+
+// TestNothingOfOtherUsersIsLeft: what a child of another user has started ends with it, also what has left
+// its group, and what had no time to see that.
+func TestNothingOfOtherUsersIsLeft(t *testing.T) {
+	unrooted(t)
+	for name, script := range map[string]string{
+		"a child":                  "sleep 600 & echo $!; read x",
+		"one in a session":         "setsid sh -c 'echo $$; trap \"\" TERM HUP; sleep 600; sleep 600' & read x",
+		"one that ignores SIGTERM": "trap '' TERM; echo $$; while :; do sleep 0.01; done",
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := Start(Spec{Command: "/bin/sh", Args: []string{"-c", script}, User: other, Guard: true})
+			require.NoError(t, err)
+			pid := pids(t, p.Stdout, 1)[0]
+			require.NotNil(t, p.guard)
+			require.NoError(t, p.Stop(50*time.Millisecond))
+			p.closePipes()
+			gone(t, pid)
+		})
+	}
+}
+
+// TestKilledParentOfOtherUsers: children of another user do not outlive a process that is killed.
+func TestKilledParentOfOtherUsers(t *testing.T) {
+	unrooted(t)
+	parent := exec.CommandContext(t.Context(), os.Args[0])
+	parent.Env = append(os.Environ(), parentVar+"=echo $$; sleep 600 & echo $!; setsid sh -c 'echo $$; exec sleep 600' & wait", "PROCESS_TEST_GUARD=1", "PROCESS_TEST_USER="+other)
+	out, err := parent.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, parent.Start())
+	list := pids(t, out, 3)
+	require.NoError(t, parent.Process.Kill())
+	_ = parent.Wait()
+	for _, pid := range list {
+		gone(t, pid)
+	}
+}
+
+// TestUsersThatAreNotApart: nothing runs as root, as this process's own user, or as nobody knows whom.
+func TestUsersThatAreNotApart(t *testing.T) {
+	unrooted(t)
+	own := strconv.Itoa(os.Getuid())
+	for user, want := range map[string]string{
+		"root": "is root", "0": "is root", own: "", "no-such-user": "unknown user", "4294967295": "unknown userid", "-1": "unknown user",
+	} {
+		_, err := Start(Spec{Command: "/bin/sh", User: user})
+		require.ErrorContains(t, err, want)
+	}
+	u, err := FindUser(other)
+	require.NoError(t, err)
+	n, err := FindUser(strconv.Itoa(int(u.UID)))
+	require.NoError(t, err)
+	require.Equal(t, u, n)
+}
+
+// TestReads: which files a user may read.
+func TestReads(t *testing.T) {
+	if unrooted(t); os.Getuid() != 0 {
+		return // a file is given away by root alone
+	}
+	u, err := FindUser(other)
+	require.NoError(t, err)
+	dir := shared(t)
+	for name, c := range map[string]struct {
+		uid, gid int
+		mode     os.FileMode
+		reads    bool
+	}{
+		"ours":              {0, 0, 0o640, false},
+		"everybody's":       {0, 0, 0o604, true},
+		"for writing alone": {0, 0, 0o622, false},
+		"its group's":       {0, int(u.GID), 0o640, true},
+		"its group may not": {0, int(u.GID), 0o600, false},
+		"its own":           {int(u.UID), 0, 0o000, true},
+	} {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(file, nil, 0o600))
+		require.NoError(t, os.Chown(file, c.uid, c.gid))
+		require.NoError(t, os.Chmod(file, c.mode))
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		require.Equal(t, c.reads, u.Reads(info), name)
+		err = exec.CommandContext(t.Context(), "setpriv", "--reuid="+u.Name, "--regid="+strconv.Itoa(int(u.GID)), "--clear-groups", "head", "-c1", file).Run()
+		require.Equal(t, c.reads && c.mode != 0, err == nil, "the kernel says so: %s", name)
+	}
+	for mode, looks := range map[os.FileMode]bool{0o700: false, 0o701: true, 0o704: true} {
+		folder := filepath.Join(dir, strconv.Itoa(int(mode)))
+		require.NoError(t, os.Mkdir(folder, mode))
+		info, err := os.Stat(folder)
+		require.NoError(t, err)
+		require.Equal(t, looks, u.Reads(info), "%o", mode)
+	}
+}
