@@ -34,6 +34,8 @@ type Config struct {
 	Temporal Temporal
 	// Dev is the embedded server of `chimera dev`.
 	Dev Dev
+	// Children is how MCP servers and executables are started.
+	Children Children
 	// Worker sizes the workers.
 	Worker Worker
 	// Store says where the ledger, plans and large values are stored.
@@ -66,6 +68,8 @@ type Config struct {
 
 	// stored is set if the file or the environment says where the ledger is.
 	stored bool
+	// opened are the files that Resolve has read secrets from.
+	opened []string
 	// resolved returns the secrets that Resolve has put in place of references. It is a
 	// function, since nothing else hides an unexported field from formatted printing.
 	resolved func() []Secret
@@ -118,6 +122,13 @@ type MCPRegistry struct {
 	CAFile string
 	// Addresses are networks that may be dialled although their addresses are not public.
 	Addresses []netip.Prefix
+}
+
+// Children is how MCP servers and executables are started on the worker's machine.
+type Children struct {
+	// User is the user of the machine, by name or number, as whom they run, unless they have one of
+	// their own; or "" for that of the worker.
+	User string
 }
 
 // Worker sizes the workers of this process.
@@ -260,6 +271,8 @@ type Skill struct {
 	Dir     string
 	// Public and Pin are as those of [Server].
 	Public, Pin []string
+	// User is as that of [Server].
+	User string
 	// MaxOutput bounds what it may write, in bytes; 0 is the default of package skills.
 	MaxOutput int64
 	// MaxMemory bounds the private memory of each process, in bytes; 0 is the

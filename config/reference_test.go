@@ -58,7 +58,7 @@ const preface = "# Configuration\n\n" +
 	"6. flags of the command.\n\n" +
 	"If none of them names a server, commands use the one that `chimera dev` runs in this\n" +
 	"folder, or else `localhost` at `dev.port`.\n\n" +
-	"A variable that begins like a section (`CHIMERA_TEMPORAL_`, `CHIMERA_DEV_`, `CHIMERA_WORKER_`,\n" +
+	"A variable that begins like a section (`CHIMERA_TEMPORAL_`, `CHIMERA_DEV_`, `CHIMERA_CHILDREN_`, `CHIMERA_WORKER_`,\n" +
 	"`CHIMERA_STORE_`, `CHIMERA_LEDGER_`, `CHIMERA_PAYLOAD_`, `CHIMERA_TRUST_`, `CHIMERA_GUARDIAN_`, `CHIMERA_PKCS11_`, `CHIMERA_CONSOLE_`) and names no key is refused.\n\n" +
 	"## Paths\n\n" +
 	"A relative path in the file is relative to the file's folder; one in a variable or a\n" +

@@ -31,6 +31,8 @@ func (c Config) Resolve(roles ...string) (Config, error) {
 	r := c.resolver()
 	var found []Secret
 	r.found = func(value string) { found = append(found, Secret(value)) }
+	c.opened = nil
+	r.opened = func(file string) { c.opened = append(c.opened, file) }
 	c.resolved = func() []Secret { return found }
 	var failed []error
 	one := func(at string, s Secret) Secret {
@@ -141,6 +143,33 @@ func (c Config) Secrets() []Secret {
 	}
 	r := c.resolver()
 	r.found = func(value string) { all = append(all, Secret(value)) }
+	for _, pin := range c.resolveKeys(r) {
+		all = append(all, Secret(pin))
+	}
+	// Temporal's own file and variables hold a key as it is.
+	if key := c.profile.APIKey; key != "" && key != c.Temporal.APIKey.Reveal() {
+		all = append(all, Secret(key))
+	}
+	return all
+}
+
+// SecretFiles returns the files that hold what [Config.Secrets] returns, and private keys of TLS, sorted.
+func (c Config) SecretFiles() []string {
+	all := slices.Clone(c.opened)
+	r := c.resolver()
+	r.opened = func(file string) { all = append(all, file) }
+	c.resolveKeys(r)
+	all = append(all, c.Temporal.TLS.KeyFile)
+	for _, s := range c.MCPServers {
+		all = append(all, s.TLS.KeyFile)
+	}
+	all = slices.DeleteFunc(all, func(file string) bool { return file == "" })
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// resolveKeys resolves the scalar keys that the process needs, and returns the PINs of their tokens.
+func (c Config) resolveKeys(r resolver) (pins []string) {
 	for _, k := range keys {
 		if c.resolved != nil && !c.needs(k.name) {
 			continue
@@ -162,14 +191,26 @@ func (c Config) Secrets() []Secret {
 			continue
 		}
 		if pin, err := r.file(u.PINSource); err == nil {
-			all = append(all, Secret(pin))
+			pins = append(pins, pin)
 		}
 	}
-	// Temporal's own file and variables hold a key as it is.
-	if key := c.profile.APIKey; key != "" && key != c.Temporal.APIKey.Reveal() {
-		all = append(all, Secret(key))
+	return pins
+}
+
+// Unconfined returns a copy in which MCP servers and executables run as the user of this process, whatever
+// the configuration says.
+func (c Config) Unconfined() Config {
+	c.Children.User = ""
+	c.MCPServers, c.Skills = maps.Clone(c.MCPServers), maps.Clone(c.Skills)
+	for name, s := range c.MCPServers {
+		s.User = ""
+		c.MCPServers[name] = s
 	}
-	return all
+	for name, s := range c.Skills {
+		s.User = ""
+		c.Skills[name] = s
+	}
+	return c
 }
 
 // StoreURL resolves the reference to PostgreSQL's connection string; "" where

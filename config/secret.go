@@ -108,8 +108,9 @@ type resolver struct {
 	// dir is the folder to which relative paths are relative.
 	dir    string
 	lookup func(string) (string, bool)
-	// found, if not nil, is called with the value of every reference.
-	found func(value string)
+	// found, if not nil, is called with the value of every reference, and opened with the path of every
+	// file.
+	found, opened func(string)
 }
 
 // resolve returns the text with every reference replaced. Its error names the
@@ -148,6 +149,9 @@ func (r resolver) resolve(s Secret) (Secret, error) {
 func (r resolver) file(name string) (string, error) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(r.dir, name)
+	}
+	if r.opened != nil {
+		r.opened(name)
 	}
 	info, err := os.Stat(name)
 	if err != nil {

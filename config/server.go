@@ -30,6 +30,8 @@ type Server struct {
 	Dir string
 	// Pin are the files and folders that identify the child besides its executable.
 	Pin []string
+	// User is the user of the machine as whom the child runs, or "" for that of [Children].
+	User string
 	// Roles are those that call it, and have its secrets: tools, effects, or both if it is
 	// empty.
 	Roles []string
@@ -89,7 +91,7 @@ var foreign = []string{"auth", "disabled", "autoApprove", "alwaysAllow", "timeou
 
 // Keys that are about children alone, and about remote servers alone.
 var (
-	ofChildren = []string{"args", "env", "cwd", "pin"}
+	ofChildren = []string{"args", "env", "cwd", "pin", "user"}
 	ofRemote   = []string{"addresses", "headers", "tls", "jwt", "oauth"}
 )
 

@@ -109,7 +109,7 @@ func deployed(t *testing.T, production bool, tool, script, operations, rules str
 // prepare makes the options of a deployment, apart from its store, roles and keys.
 func prepare(t *testing.T, tool, script, operations, rules string) *acting {
 	t.Helper()
-	a := &acting{lines: filepath.Join(t.TempDir(), "lines"), dir: t.TempDir()}
+	a := &acting{lines: filepath.Join(stage.Open(t), "lines"), dir: t.TempDir()}
 	cat, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(operations)})
 	require.False(t, ds.HasErrors(), "%v", ds)
 	a.options = host.Options{
@@ -126,6 +126,9 @@ func produce(t *testing.T, tool, script, operations, rules string) *acting {
 	a := prepare(t, tool, script, operations, rules)
 	a.of = stage.Produce(t, pgtest.URL(t))
 	a.Deployment = a.of.Deployment
+	program := a.options.Executables[tool]
+	program.User = stage.ChildUser
+	a.options.Executables[tool] = program
 	a.options.Roles, a.options.Callers = host.Roles(), map[string][]host.Role{tool: {host.RoleTools, host.RoleEffects}}
 	var err error
 	a.store, err = store.Open(t.Context(), a.of.Store)

@@ -33,6 +33,9 @@ func (o Options) Check() error {
 	if err := o.servers(); err != nil {
 		return err
 	}
+	if err := o.exposed(); err != nil {
+		return err
+	}
 	if o.has(RoleGuardian) || o.has(RoleEffects) {
 		switch {
 		case o.Trust == nil:

@@ -17,7 +17,6 @@ import (
 	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
-	"chimera.ai/engine/skills"
 	"chimera.ai/engine/task"
 	"chimera.ai/engine/trust"
 )
@@ -96,8 +95,10 @@ func (a *acting) permitted(t *testing.T, run client.WorkflowRun) (n int) {
 func TestReleasedEffectsAreTriedAgain(t *testing.T) {
 	stage.Parallel(t)
 	a := act(t, "")
-	tool := filepath.Join(t.TempDir(), "tool")
-	a.options.Executables["book"] = skills.Executable{Command: tool, Env: map[string]string{"LINES_FILE": a.lines}}
+	tool := filepath.Join(filepath.Dir(a.lines), "tool")
+	program := a.options.Executables["book"]
+	program.Command, program.Args = tool, nil
+	a.options.Executables["book"] = program
 	a.again(t)
 	cents := func(n int64) ledger.Money {
 		m, err := ledger.Minor(n, "USD")
@@ -115,7 +116,7 @@ func TestReleasedEffectsAreTriedAgain(t *testing.T) {
 		return len(tasks)
 	}
 	require.Eventually(t, func() bool { return released() > 1 }, time.Minute, time.Millisecond, "there is no tool, and it is asked for again")
-	require.NoError(t, os.WriteFile(tool, []byte("#!/bin/sh\n"+writes+"\n"), 0o700))
+	require.NoError(t, os.WriteFile(tool, []byte("#!/bin/sh\n"+writes+"\n"), 0o755))
 	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
 	require.Len(t, a.written(t), 1)
 	b, err := a.ledger().Budget(t.Context(), "tester", "USD")

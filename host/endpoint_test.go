@@ -196,7 +196,7 @@ func TestVersionsOfServersThatCommit(t *testing.T) {
 			o := host.Options{
 				Store: store.Options{Driver: store.Postgres, URL: "postgres://127.0.0.1:1/x", Origin: "example.com/log", Dir: t.TempDir()},
 				Roles: []host.Role{host.RoleEffects}, Sealing: sealing(t, own), Trust: &trust.Bootstrap{Audience: trust.Prod}, Seen: "seen.json",
-				Servers: map[string]mcp.Server{"bank": {Command: words[0], Args: words[1:], Pin: c.pin}}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				Servers: map[string]mcp.Server{"bank": {Command: words[0], Args: words[1:], Pin: c.pin, User: stage.ChildUser}}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 				Catalog: &catalog.Catalog{Templates: []catalog.Template{{ProviderType: plan.MCP, Provider: "bank", Operation: "pay", Effect: c.effect}}},
 			}
 			if c.want == refused {

@@ -146,6 +146,9 @@ type Options struct {
 	// CompareOffers asks MCP servers at the start what they offer, and logs where that is not what the
 	// catalog has.
 	CompareOffers bool
+	// Private are files and folders that no user of Executables and Servers may read, such as those with
+	// secrets.
+	Private []string
 	// MCP bounds the MCP clients; its zero value has defaults.
 	MCP mcp.Options
 
@@ -233,6 +236,9 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 		return nil, err
 	}
 	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	if err := o.confine(); err != nil {
 		return nil, err
 	}
 	o.warn(ctx)

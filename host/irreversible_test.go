@@ -77,7 +77,7 @@ esac`
 // weather sets what the precheck sees.
 func (a *acting) weather(t *testing.T, is string) {
 	t.Helper()
-	require.NoError(t, os.WriteFile(a.lines+".weather", []byte(is), 0o600))
+	require.NoError(t, os.WriteFile(a.lines+".weather", []byte(is), 0o644))
 }
 
 // looks counts the calls of the precheck.
@@ -185,7 +185,7 @@ esac`, strings.Replace(postCatalog, "max_retries: 0", "max_retries: 1, on: [unse
 		"prechecks: [look],", `prechecks: [look], verify: {node: find, with: {line: "${args.line}"}, executed: "output.found", output: {ok: true}},`,
 		"{id: look, template: post/look}", "{id: look, template: post/look}, {id: find, template: post/find}").Replace(postPlan))
 	for way, calls := range map[string]int{"sent": 1, "lost": 2} {
-		require.NoError(t, os.WriteFile(a.lines+".way", []byte(way), 0o600))
+		require.NoError(t, os.WriteFile(a.lines+".way", []byte(way), 0o644))
 		run := a.start(t, way, digest, `{"line":"x"}`)
 		require.True(t, a.update(t, run, eve.Sign(t, a.asked(t, run, 1)[0], approval.Approve, nil)).Accepted)
 		var out struct{ OK bool }

@@ -73,14 +73,15 @@ func openToken(ctx context.Context, c config.Config, what string, value config.S
 func nothing() error { return nil }
 
 // Unusable reports whether an error says that a key on a token cannot be used as it is
-// configured, that the database user lacks the rights of the host's roles, or that the host
-// lacks the keyring of its database, so that trying again is pointless.
+// configured, that the database user lacks the rights of the host's roles, that the host
+// lacks the keyring of its database, or that children cannot be confined, so that trying again is
+// pointless.
 func Unusable(err error) bool {
 	rights, keyring := (*store.RightsError)(nil), (*store.KeyringError)(nil)
 	if errors.As(err, &rights) || errors.As(err, &keyring) {
 		return true
 	}
-	for _, e := range []error{pkcs11.ErrNotBuilt, pkcs11.ErrURI, pkcs11.ErrPIN, pkcs11.ErrKey} {
+	for _, e := range []error{errUnconfined, pkcs11.ErrNotBuilt, pkcs11.ErrURI, pkcs11.ErrPIN, pkcs11.ErrKey} {
 		if errors.Is(err, e) {
 			return true
 		}

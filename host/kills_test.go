@@ -112,6 +112,11 @@ func (p *actingProcess) options() (o host.Options, err error) {
 	o.Trust, o.Catalog, o.Policy, o.Drain = root, cat, bundle, time.Millisecond
 	o.Executables = map[string]skills.Executable{"book": {Command: "/bin/sh", Args: []string{"-c", tool}, Env: map[string]string{"DIR": p.Dir}}}
 	o.Callers = map[string][]host.Role{"book": {host.RoleEffects}}
+	if !o.Dev {
+		program := o.Executables["book"]
+		program.User = stage.ChildUser
+		o.Executables["book"] = program
+	}
 	return o, nil
 }
 
@@ -136,6 +141,8 @@ func workActing(file string) error {
 type killed struct {
 	*stage.Deployment
 	dir string
+	// open is where the tool reads and writes, as another user in production.
+	open string
 	// processes are the workers of the deployment, by name.
 	processes map[string]actingProcess
 	server    devserver.Options
@@ -154,7 +161,7 @@ type killed struct {
 func deployKilled(t *testing.T, victim string, postgres bool, source string) *killed {
 	t.Helper()
 	dir := t.TempDir()
-	k := &killed{dir: dir, processes: map[string]actingProcess{}, running: map[string]*exec.Cmd{}, server: devserver.Options{DB: filepath.Join(dir, "temporal.db"), Port: freePort(t)}}
+	k := &killed{dir: dir, open: stage.Open(t), processes: map[string]actingProcess{}, running: map[string]*exec.Cmd{}, server: devserver.Options{DB: filepath.Join(dir, "temporal.db"), Port: freePort(t)}}
 	var err error
 	k.temporal, err = devserver.Start(t.Context(), k.server)
 	require.NoError(t, err)
@@ -202,7 +209,7 @@ func (k *killed) develop(t *testing.T) {
 	for name, roles := range map[string][]host.Role{
 		"engine": {host.RoleEngine, host.RoleTools}, "guardian": {host.RoleGuardian}, "effects": {host.RoleEffects},
 	} {
-		k.processes[name] = actingProcess{Roles: roles, Address: k.temporal.Address, Dir: k.dir, Store: k.store, Bootstrap: root, GuardianKey: k.GuardianKey}
+		k.processes[name] = actingProcess{Roles: roles, Address: k.temporal.Address, Dir: k.open, Store: k.store, Bootstrap: root, GuardianKey: k.GuardianKey}
 	}
 }
 
@@ -215,7 +222,7 @@ func (k *killed) produce(t *testing.T, database string) *payload.Keyring {
 	require.NoError(t, err)
 	for _, r := range host.Roles() {
 		o := p.Options(t, r)
-		process := actingProcess{Roles: o.Roles, Address: k.temporal.Address, Dir: k.dir, Store: o.Store, Bootstrap: root, Payload: p.Keys[r], At: filepath.Join(k.dir, string(r)+".seen")}
+		process := actingProcess{Roles: o.Roles, Address: k.temporal.Address, Dir: k.open, Store: o.Store, Bootstrap: root, Payload: p.Keys[r], At: filepath.Join(k.dir, string(r)+".seen")}
 		if r == host.RoleGuardian {
 			process.GuardianKey = p.GuardianKey
 		}
@@ -301,7 +308,7 @@ func (k *killed) lock(t *testing.T) (unlock func()) {
 // said are the lines of a round in a file of the tool's.
 func (k *killed) said(t *testing.T, file, round string) (lines []string) {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(k.dir, file))
+	raw, err := os.ReadFile(filepath.Join(k.open, file))
 	if os.IsNotExist(err) {
 		return nil
 	}
@@ -317,7 +324,7 @@ func (k *killed) said(t *testing.T, file, round string) (lines []string) {
 // leave lets the tool go on.
 func (k *killed) leave(t *testing.T, what, round string) {
 	t.Helper()
-	require.NoError(t, os.WriteFile(filepath.Join(k.dir, what+"-"+round), nil, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(k.open, what+"-"+round), nil, 0o600))
 }
 
 // points are where a kill interrupts effects: each waits until all of a round are there,

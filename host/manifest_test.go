@@ -207,7 +207,9 @@ func TestManifestsInProduction(t *testing.T) {
 		o := p.Options(t, role)
 		server := stage.Temporal(t)
 		o.Client.HostPort, o.Client.Namespace = server.Address, server.Namespace
-		o.Catalog, o.Policy, o.Servers, o.Callers = f.operations, bundle, map[string]mcp.Server{"files": f.server}, map[string][]host.Role{"files": {host.RoleEffects}}
+		confined := f.server
+		confined.User = stage.ChildUser
+		o.Catalog, o.Policy, o.Servers, o.Callers = f.operations, bundle, map[string]mcp.Server{"files": confined}, map[string][]host.Role{"files": {host.RoleEffects}}
 		if manifest != nil {
 			require.NoError(t, os.WriteFile(file, manifest, 0o600))
 			o.Manifests = map[string]string{"files": file}

@@ -14,6 +14,7 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/plan"
@@ -82,7 +83,7 @@ func TestWhoCallsEffects(t *testing.T) {
 		"a certificate":  {with(func(s *mcp.Server) { s.TLS.CertFile, s.TLS.KeyFile = "a", "b" }), plan.Irreversible, ""},
 		"tokens":         {with(func(s *mcp.Server) { s.JWT = &mcp.JWT{} }), plan.Committing, ""},
 		"no effects":     {remote, plan.Pure, ""},
-		"a child":        {mcp.Server{Command: "x"}, plan.Committing, ""},
+		"a child":        {mcp.Server{Command: "x", User: stage.ChildUser}, plan.Committing, ""},
 		"not to be used": {mcp.Server{URL: "http://example.com"}, plan.Pure, "the MCP server bank (mcpServers): its URL is not one of https"},
 	} {
 		t.Run(name, func(t *testing.T) {

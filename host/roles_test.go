@@ -31,6 +31,7 @@ ledger: {key: '${env:P_LOG}'}
 guardian: {key: '${env:P_GUARDIAN}'}
 payload: {keys: ['${env:P_PAYLOAD}']}
 catalog: catalog.yaml
+children: {user: nobody}
 skills: {s: {command: x, env: {A: '${env:P_SKILL}'}}}
 mcpServers:
   m: {command: x, env: {A: '${env:P_SERVER}'}, roles: [tools]}

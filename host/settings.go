@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -240,7 +241,7 @@ func (o *Options) settleTools(c config.Config) {
 	for name, s := range c.Skills {
 		o.Executables[name] = skills.Executable{
 			Command: s.Command, Args: s.Args, Env: s.Environ(), Public: s.Public, Dir: s.Dir, Pin: s.Pin, Base: c.Folder(),
-			MaxOutput: s.MaxOutput, MaxMemory: s.MaxMemory,
+			User: cmp.Or(s.User, c.Children.User), MaxOutput: s.MaxOutput, MaxMemory: s.MaxMemory,
 		}
 	}
 	o.Callers = make(map[string][]Role)
@@ -260,9 +261,29 @@ func (o *Options) settleTools(c config.Config) {
 		}
 	}
 	o.Servers = Servers(c)
+	for name, s := range o.Servers {
+		if s.Command != "" {
+			s.User = cmp.Or(c.MCPServers[name].User, c.Children.User)
+			o.Servers[name] = s
+		}
+	}
+	o.Private = append(c.SecretFiles(), private(o.Store)...)
 }
 
-// Servers returns the MCP servers of a configuration whose secrets were resolved.
+// private returns where a store keeps on this machine what is for its workers alone.
+func private(o store.Options) []string {
+	all := []string{o.Subjects}
+	if o.Driver != store.Postgres {
+		all = append(all, o.Path)
+	}
+	if !o.InDatabase {
+		all = append(all, o.Dir)
+	}
+	return all
+}
+
+// Servers returns the MCP servers of a configuration whose secrets were resolved. They run as the user of
+// this process, whatever the configuration says.
 func Servers(c config.Config) map[string]mcp.Server {
 	out := make(map[string]mcp.Server, len(c.MCPServers))
 	for name, s := range c.MCPServers {

@@ -296,7 +296,7 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 	if err != nil {
 		return nil, err
 	}
-	options, ds, err := host.Settings(resolved)
+	options, ds, err := host.Settings(resolved.Unconfined())
 	if err != nil {
 		return nil, misuse("%s", err)
 	}

@@ -31,8 +31,11 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// envProgram makes this test binary chimera-worker.
-const envProgram = "CHIMERA_TEST_PROGRAM"
+// envProgram makes this test binary chimera-worker, which does not hide if it is openProgram.
+const (
+	envProgram  = "CHIMERA_TEST_PROGRAM"
+	openProgram = "open"
+)
 
 const guardedCatalog = `
 apiVersion: chimera/v1
@@ -88,11 +91,12 @@ guardian: {key: '${file:guardian.key}'}
 payload: {keys: ['${file:payload.key}']}
 catalog: ../catalog.yaml
 policy: [../policy.yaml]
+children: {user: nobody}
 skills:
-  book: {command: /bin/sh, args: [-c, 'test "$TOKEN" = commits && cat >> "$LINES_FILE" && echo >> "$LINES_FILE" && echo "{\"ok\":true}"'],
+  book: {cwd: /, command: /bin/sh, args: [-c, 'test "$TOKEN" = commits && cat >> "$LINES_FILE" && echo >> "$LINES_FILE" && echo "{\"ok\":true}"'],
     env: {LINES_FILE: %q, TOKEN: '${env:TOKEN}'}, roles: [effects]}
-  check: {command: /bin/sh, args: [-c, 'cat'], roles: [effects]}
-  look: {command: /bin/sh, args: [-c, 'test -z "$TOKEN" && cat'], roles: [tools]}
+  check: {cwd: /, command: /bin/sh, args: [-c, 'cat'], roles: [effects]}
+  look: {cwd: /, command: /bin/sh, args: [-c, 'test -z "$TOKEN" && cat'], roles: [tools]}
 `
 
 // production is a deployment whose roles are processes, each in a folder with nothing but
@@ -109,7 +113,7 @@ func produce(t *testing.T, database string, begin ...host.Role) *production {
 	t.Helper()
 	server := stage.Temporal(t)
 	p := &production{Production: stage.Produce(t, database), dir: t.TempDir(), processes: map[host.Role]*exec.Cmd{}}
-	p.lines = filepath.Join(p.dir, "lines")
+	p.lines = filepath.Join(stage.Open(t), "lines")
 	write := func(name, text string) {
 		file := filepath.Join(p.dir, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))

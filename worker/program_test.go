@@ -24,8 +24,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(envProgram) != "" {
+	switch {
+	case os.Getenv(envHunter) != "":
+		hunter()
+	case os.Getenv(envProgram) == openProgram:
 		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	case os.Getenv(envProgram) != "":
+		main()
 	}
 	stage.Main(m)
 }

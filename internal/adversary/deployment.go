@@ -72,6 +72,8 @@ type Deployment struct {
 	hosts map[host.Role]*host.Host
 	owner *store.Opened
 	dir   string
+	// open is where the tool writes, as another user.
+	open string
 	// copies counts the copies of the database.
 	copies int
 }
@@ -89,7 +91,7 @@ func rules(t testing.TB) (*catalog.Catalog, *policy.Bundle) {
 // Deploy makes the deployment, lets its runs end but for one, and ends its hosts.
 func Deploy(t testing.TB) *Deployment {
 	t.Helper()
-	d := &Deployment{Database: pgtest.URL(t), hosts: map[host.Role]*host.Host{}, users: map[string]string{}, dir: t.TempDir()}
+	d := &Deployment{Database: pgtest.URL(t), hosts: map[host.Role]*host.Host{}, users: map[string]string{}, dir: t.TempDir(), open: stage.Open(t)}
 	d.Production = stage.Produce(t, d.Database)
 	var err error
 	d.witnessSecret, d.Witness, err = ledger.NewKey(witnessName)
@@ -137,7 +139,7 @@ func (d *Deployment) of(t testing.TB, role host.Role) host.Options {
 	o := d.Options(t, role)
 	o.Client = client.Options{HostPort: server.Address, Namespace: server.Namespace}
 	o.Catalog, o.Policy = rules(t)
-	o.Executables = map[string]skills.Executable{"book": {Command: "/bin/sh", Args: []string{"-c", tool, "book"}, Env: map[string]string{"LINES_FILE": filepath.Join(d.dir, "lines")}}}
+	o.Executables = map[string]skills.Executable{"book": {Command: "/bin/sh", Args: []string{"-c", tool, "book"}, User: stage.ChildUser, Env: map[string]string{"LINES_FILE": filepath.Join(d.open, "lines")}}}
 	o.Callers = map[string][]host.Role{"book": {host.RoleTools, host.RoleEffects}}
 	o.Logger = slog.New(slog.DiscardHandler)
 	if role == host.RoleEngine {

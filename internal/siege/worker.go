@@ -73,6 +73,7 @@ func work(raw []byte) error {
 	if err != nil {
 		return err
 	}
+	o.Dev = true // its tool is this program, which another user need not reach
 	o.Client, o.Store, o.Sealing, o.Skills = client.Options{HostPort: s.Address}, s.Store, sealing, Skills(s.Dir)
 	// Calls that wait for what another node does may not take up the whole worker.
 	o.MaxActivities = 1000

@@ -3,6 +3,7 @@ package stage
 import (
 	"crypto/rand"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +20,19 @@ import (
 	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
 )
+
+// ChildUser is the user of the machine as whom children run in production.
+const ChildUser = "nobody"
+
+// Open makes a folder that everybody may use, such as [ChildUser], until the test ends.
+func Open(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "open")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o777))
+	return dir
+}
 
 // Production is a deployment on PostgreSQL with two admins, whose roles have database
 // users and payload keys of their own.

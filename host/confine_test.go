@@ -1,0 +1,151 @@
+package host_test
+
+import (
+	"os"
+	"os/user"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"chimera.ai/engine/config"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/process"
+	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/mcp"
+	"chimera.ai/engine/payload"
+	"chimera.ai/engine/skills"
+	"chimera.ai/engine/store"
+	"chimera.ai/engine/trust"
+)
+
+// TestProductionConfinesChildren: in production nothing runs as the user of a worker, and a worker that
+// cannot see to that does not begin.
+func TestProductionConfinesChildren(t *testing.T) {
+	require.NoError(t, process.CanConfine(), "this test needs root, or these capabilities")
+	nobody, err := user.Lookup(stage.ChildUser)
+	require.NoError(t, err)
+	own, err := user.Current()
+	require.NoError(t, err)
+	key := keys(t, "k1")[0]
+	dir := t.TempDir()
+	kept, open, closed := filepath.Join(dir, "kept"), filepath.Join(dir, "open"), filepath.Join(dir, "closed")
+	require.NoError(t, os.WriteFile(kept, nil, 0o600))
+	require.NoError(t, os.WriteFile(open, nil, 0o644))
+	require.NoError(t, os.WriteFile(closed, nil, 0o644))
+	require.NoError(t, os.Chmod(closed, 0o640))
+	server := func(user string) map[string]mcp.Server {
+		return map[string]mcp.Server{"files": {Command: "mcp-files", User: user}}
+	}
+	program := func(user string) map[string]skills.Executable {
+		return map[string]skills.Executable{"words": {Command: "words", User: user}}
+	}
+	for name, c := range map[string]struct {
+		roles   []host.Role
+		servers map[string]mcp.Server
+		skills  map[string]skills.Executable
+		private []string
+		want    string
+		// starts is set if only the start of the process can tell.
+		starts bool
+	}{
+		"a server":             {roles: []host.Role{host.RoleTools}, servers: server(""), want: "the MCP server files (mcpServers) would run as the user of this worker (tools), and could read its keys: set children.user"},
+		"an executable":        {roles: []host.Role{host.RoleEffects}, skills: program(""), want: "the executable words (skills) would run as the user of this worker (effects)"},
+		"one of two":           {roles: []host.Role{host.RoleTools}, servers: server(nobody.Username), skills: program(""), want: "the executable words (skills)"},
+		"remote":               {roles: []host.Role{host.RoleTools}, servers: map[string]mcp.Server{"far": {URL: "https://mcp.example.com"}}},
+		"the guardian":         {roles: []host.Role{host.RoleGuardian}, servers: server("")},
+		"another user":         {roles: []host.Role{host.RoleTools}, servers: server(nobody.Username), skills: program(nobody.Uid), private: []string{kept, closed, filepath.Join(dir, "none")}},
+		"its own user":         {roles: []host.Role{host.RoleTools}, servers: server(own.Uid), want: "the MCP server files (mcpServers)", starts: true},
+		"root":                 {roles: []host.Role{host.RoleTools}, servers: server("root"), want: "is root", starts: true},
+		"nobody knows whom":    {roles: []host.Role{host.RoleTools}, skills: program("no-such-user"), want: "the executable words (skills): find the user", starts: true},
+		"a key that is open":   {roles: []host.Role{host.RoleEffects}, skills: program(nobody.Username), private: []string{kept, open}, want: "may read " + open, starts: true},
+		"a folder that is too": {roles: []host.Role{host.RoleTools}, servers: server(nobody.Username), private: []string{"/tmp"}, want: "may read /tmp", starts: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			part, err := payload.RoleKey(key, string(c.roles[0]))
+			require.NoError(t, err)
+			signer, _, err := trust.NewKey()
+			require.NoError(t, err)
+			o := host.Options{
+				Store: store.Options{Driver: store.Postgres, URL: "postgres://127.0.0.1:1/x", Origin: "example.com/log", Dir: t.TempDir(), InDatabase: true},
+				Roles: c.roles, Sealing: sealing(t, part), Trust: &trust.Bootstrap{Audience: trust.Prod}, Seen: "seen.json", GuardianKey: signer,
+				Servers: c.servers, Executables: c.skills, Private: c.private, Client: client.Options{HostPort: "127.0.0.1:1"},
+			}
+			checked := o.Check()
+			_, began := host.New(t.Context(), o)
+			require.Error(t, began, "there is no database")
+			switch {
+			case c.want == "":
+				require.NoError(t, checked)
+				require.False(t, host.Unusable(began), "%v", began)
+			case c.starts:
+				require.NoError(t, checked)
+				require.ErrorContains(t, began, c.want)
+				require.True(t, host.Unusable(began), "%v", began)
+			default:
+				require.ErrorContains(t, checked, c.want)
+				require.ErrorContains(t, began, c.want)
+				o.Dev = true
+				require.NoError(t, o.Check())
+			}
+		})
+	}
+}
+
+// TestWhoMayNotReadWhat: the configuration says as whom children run, and which files are for the worker
+// alone.
+func TestWhoMayNotReadWhat(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		return file
+	}
+	key := keys(t, "k1")[0]
+	file := write("chimera.yaml", `
+store: {path: ledger.db, dir: blobs}
+ledger: {subjects: subjects}
+temporal: {address: "127.0.0.1:1"}
+payload: {keys: ['${file:payload.key}']}
+children: {user: nobody}
+mcpServers:
+  a: {command: a, env: {A: '${file:a.secret}'}, roles: [tools]}
+  b: {command: b, user: daemon, env: {A: '${file:none}'}, roles: [effects]}
+  c: {url: "https://mcp.example.com", tls: {cert_file: c.pem, key_file: c.key}, headers: {X: 'x ${file:c.secret}'}}
+skills:
+  d: {command: d, user: daemon}
+  e: {command: e}
+`)
+	write("payload.key", key)
+	write("a.secret", "a secret")
+	write("c.secret", "another")
+	settings, ds := config.Load(file)
+	require.Empty(t, ds)
+	resolved, err := settings.Resolve("tools")
+	require.NoError(t, err)
+	o, ds, err := host.Settings(resolved)
+	require.NoError(t, err)
+	require.Empty(t, ds)
+	users := map[string]string{"a": o.Servers["a"].User, "c": o.Servers["c"].User, "d": o.Executables["d"].User, "e": o.Executables["e"].User}
+	require.Equal(t, map[string]string{"a": "nobody", "c": "", "d": "daemon", "e": "nobody"}, users)
+	require.Equal(t, []string{"a.secret", "c.key", "c.secret", "payload.key", "subjects", "ledger.db", "blobs"}, names(t, dir, o.Private))
+	o, ds, err = host.Settings(resolved.Unconfined())
+	require.NoError(t, err)
+	require.Empty(t, ds)
+	require.Empty(t, o.Servers["a"].User+o.Executables["d"].User+o.Executables["e"].User)
+	require.Equal(t, "daemon", resolved.Skills["d"].User, "the other is a copy")
+	resolved.Temporal.TLS.KeyFile = "/temporal.key"
+	require.Contains(t, resolved.SecretFiles(), "/temporal.key")
+}
+
+// names are paths relative to a folder.
+func names(t *testing.T, dir string, paths []string) (all []string) {
+	t.Helper()
+	for _, path := range paths {
+		name, err := filepath.Rel(dir, path)
+		require.NoError(t, err)
+		all = append(all, name)
+	}
+	return all
+}

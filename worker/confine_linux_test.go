@@ -1,0 +1,195 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"chimera.ai/engine/internal/process"
+	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/payload"
+	"chimera.ai/engine/store"
+)
+
+// hunted is the configuration of a worker whose children look for its secrets.
+const hunted = `
+temporal: {address: %q}
+worker: {drain: 1s, roles: [engine, tools]}
+store: {path: state/ledger.db, dir: state/store}
+payload: {keys: ['${file:payload.key}']}
+catalog: catalog.yaml
+%s
+skills:
+  hunter: {command: %[3]q, cwd: /, env: {WORKER_TEST_HUNT: %[4]q}}
+  bank: {command: bank, env: {A: '${env:BANK_TOKEN}', B: '${file:bank.secret}'}}
+mcpServers:
+  hound: {command: %[3]q, args: [serve], cwd: /, env: {WORKER_TEST_HUNT: %[4]q}}
+`
+
+const huntedCatalog = `
+apiVersion: chimera/v1
+kind: Catalog
+templates:
+  - {provider_type: skill, provider_name: hunter, operation: hunt, mode: deter, effect_class: pure, timeout_ms: 120000, retry_policy: {max_retries: 0},
+     input_schema: {type: object}, output_schema: {type: object, required: [uid], properties: {uid: {type: integer}}}, trust_requirement: allow_auto, status: allow_auto}
+  - {provider_type: mcp, provider_name: hound, operation: hunt, mode: deter, effect_class: pure, timeout_ms: 120000, retry_policy: {max_retries: 0},
+     input_schema: {type: object}, output_schema: {type: object, required: [uid], properties: {uid: {type: integer}}}, trust_requirement: allow_auto, status: allow_auto}
+`
+
+const huntedPlan = `{apiVersion: chimera/v1, kind: Plan, name: hunted, version: "1", agent: tester,
+  input_schema: {type: object}, output_schema: {type: object, required: [executable, server], properties: {executable: {type: object}, server: {type: object}}},
+  nodes: [{id: a, template: hunter/hunt}, {id: b, template: hound/hunt, after: a}], edges: [a.$ -> $output.executable, b.$ -> $output.server]}`
+
+// unprivileged is a user that nothing on the machine belongs to.
+const unprivileged = 54321
+
+// TestChildrenFindNothing: an executable and an MCP server look for what their worker keeps, in files, in
+// its environment, its memory and its descriptors. The same children find it where they run as the worker's
+// own user.
+func TestChildrenFindNothing(t *testing.T) {
+	require.NoError(t, process.CanConfine(), "this test needs root")
+	require.Zero(t, os.Getuid(), "this test needs root, which can become the users that it is about")
+	everything := []string{"bank", "descriptor", "file", "store", "temporary"}
+	for name, c := range map[string]struct {
+		// user is the worker's, and apart says that its children have another.
+		user  uint32
+		apart bool
+		// open is set if the worker does not hide.
+		open bool
+		// found are the kinds of secrets that are found, memory says whether some are in its memory, and
+		// files whether its own files can be read.
+		found         []string
+		memory, files bool
+	}{
+		"apart from root":               {user: 0, apart: true},
+		"apart from a user":             {user: unprivileged, apart: true},
+		"apart from one that is open":   {user: unprivileged, apart: true, open: true, found: []string{"descriptor"}},
+		"as the same user":              {user: unprivileged, found: []string{"file", "store", "temporary"}, files: true},
+		"as the same user that is open": {user: unprivileged, open: true, found: everything, memory: true, files: true},
+		"as root":                       {user: 0, found: everything, memory: true, files: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newHunted(t, c.user, c.apart)
+			program := "1"
+			if c.open {
+				program = openProgram
+			}
+			for _, h := range w.run(t, program) {
+				if c.apart {
+					require.NotEqual(t, int(c.user), h.UID)
+				} else {
+					require.Equal(t, int(c.user), h.UID)
+				}
+				var found []string
+				for kind := range h.Found {
+					found = append(found, kind)
+				}
+				require.ElementsMatch(t, c.found, found, "%v", h.Found)
+				require.Equal(t, c.memory, slices.Contains(h.Found["bank"], "environment"))
+				require.Equal(t, c.memory && !restricted(), slices.Contains(h.Found["bank"], "memory"))
+				require.Equal(t, c.memory && !restricted(), h.Traces)
+				require.Equal(t, !c.apart, h.Signals)
+				require.False(t, h.Dumps && !c.open)
+				for _, file := range []string{"bank.secret", "payload.key", "state/ledger.db"} {
+					require.Equal(t, c.files, slices.Contains(h.Opened, filepath.Join(w.dir, file)), "%s, %v", file, h.Opened)
+				}
+				require.Contains(t, h.Opened, filepath.Join(w.dir, "catalog.yaml"), "it has looked there")
+			}
+		})
+	}
+}
+
+// restricted reports whether the kernel lets a process trace only what it has started.
+func restricted() bool {
+	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
+	return err == nil && strings.TrimSpace(string(scope)) != "0"
+}
+
+// secret is one that a hunter knows when it sees it.
+func secret(kind string) string { return "planted-" + kind + "-" + rand.Text() }
+
+// huntedWorker is a worker with secrets, before it is started.
+type huntedWorker struct {
+	user         uint32
+	program, dir string
+	temporary    string
+	key          string
+	apart        bool
+}
+
+func newHunted(t *testing.T, user uint32, apart bool) *huntedWorker {
+	t.Helper()
+	place := stage.Open(t)
+	require.NoError(t, os.Chmod(place, 0o755))
+	w := &huntedWorker{user: user, apart: apart, program: filepath.Join(place, "program"), dir: filepath.Join(place, "etc"), temporary: filepath.Join(place, "tmp")}
+	raw, err := os.ReadFile(os.Args[0])
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(w.program, raw, 0o755))
+	w.key, err = payload.NewKey("k1")
+	require.NoError(t, err)
+	children := ""
+	if apart {
+		children = "children: {user: " + stage.ChildUser + "}"
+	}
+	folders := w.dir + ":" + w.temporary
+	for file, text := range map[string]string{
+		"etc/chimera.yaml": fmt.Sprintf(hunted, stage.Temporal(t).Address, children, w.program, folders), "etc/catalog.yaml": huntedCatalog,
+		"etc/payload.key": w.key, "etc/bank.secret": secret("file"), "etc/state/store/x": secret("store"), "tmp/x": secret("temporary"),
+	} {
+		at := filepath.Join(place, file)
+		require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o755))
+		require.NoError(t, os.WriteFile(at, []byte(text), 0o600))
+	}
+	require.NoError(t, os.Chmod(filepath.Join(w.dir, "catalog.yaml"), 0o644))
+	require.NoError(t, os.Chmod(filepath.Join(w.dir, "state/store"), 0o700))
+	for _, dir := range []string{w.dir, w.temporary} {
+		require.NoError(t, filepath.Walk(dir, func(file string, _ os.FileInfo, err error) error {
+			require.NoError(t, err)
+			return os.Chown(file, int(user), int(user))
+		}))
+	}
+	return w
+}
+
+// run starts the worker, lets its children hunt, and returns what they have found.
+func (w *huntedWorker) run(t *testing.T, program string) map[string]haul {
+	t.Helper()
+	held := filepath.Join(t.TempDir(), "held")
+	require.NoError(t, os.WriteFile(held, []byte(secret("descriptor")), 0o600))
+	descriptor, err := os.Open(held)
+	require.NoError(t, err)
+	defer descriptor.Close()
+	cmd := exec.Command(w.program)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = w.dir, t.Output(), t.Output(), []*os.File{descriptor}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.dir, "TMPDIR=" + w.temporary, "BANK_TOKEN=" + secret("bank"), envProgram + "=" + program}
+	if w.user != 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: w.user, Gid: w.user}}
+		if w.apart {
+			cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL}
+		}
+	}
+	require.NoError(t, cmd.Start())
+	defer func() {
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		require.NoError(t, cmd.Wait())
+	}()
+	keys, err := payload.ParseKeys([]string{w.key})
+	require.NoError(t, err)
+	c := stage.DialSealed(t, stage.Temporal(t).Address, store.Options{Dir: t.TempDir()}, payload.Sealing{Keys: keys})
+	var hauls map[string]haul
+	var raw json.RawMessage
+	require.NoError(t, stage.Await(t, c, stage.Start(t, c, huntedPlan, `{}`), &raw))
+	require.NoError(t, json.Unmarshal(raw, &hauls))
+	require.Len(t, hauls, 2)
+	return hauls
+}
