@@ -421,11 +421,11 @@ func (d *decision) policy() {
 		d.object(Reject, Tainted, "it depends on what nobody vouches for, and no entry of `allow` accepts that")
 	}
 	if d.review() && len(d.reviewers()) == 0 {
-		why := "the plan asks for a human review"
+		why := "the plan asks for a human review, and the policy names nobody who reviews: add approval: {review: [{role: ROLE, min: 1}]} to it"
 		if d.action.Listed != nil {
-			why = "the words of the tool's definition are not those that the plan pins"
+			why = "the words of the tool's definition are not those that the plan pins, and the policy names nobody who reviews: add approval: {review: [{role: ROLE, min: 1}]} to it"
 		}
-		d.object(Reject, NoReview, why+", and the policy names nobody who reviews: add approval: {review: [{role: ROLE, min: 1}]} to it")
+		d.object(Reject, NoReview, why)
 	}
 	if most := d.gate.bundle.Caps.InvocationsPerRun; most > 0 && d.facts.Calls > most {
 		d.object(Reject, CapInvocations, fmt.Sprintf("the run has made %d calls, and %d are allowed", d.facts.Calls-1, most))
