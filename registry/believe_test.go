@@ -113,8 +113,8 @@ func TestBelieve(t *testing.T) {
 
 	// Of another file, only what needs a statement is held against them.
 	all := parsed(chain, read)
-	pure := *imported(t, "free", "free", plan.Pure)
-	all.Templates = append(all.Templates, *skill, pure)
+	own := catalog.Template{ProviderType: plan.Skill, Provider: "engine", Operation: "free", Effect: plan.Pure, InProcess: true}
+	all.Templates = append(all.Templates, *skill, own)
 	_, differ, err = registry.Believe(all, b)
 	require.NoError(t, err)
 	require.Empty(t, differ)
