@@ -74,6 +74,10 @@ func paid(t *testing.T) (s ledger.Store, o postgres.Options, guardian, effects l
 	return s, o, guardian, effects
 }
 
+// looked is a check that has succeeded.
+var looked = ledger.Check{Node: "look", Visit: 1, State: ledger.CheckSucceeded, InputDigest: ledger.BodyDigest(nil), OutputDigest: ledger.BodyDigest(nil)}
+
+// settled is the end of a first call.
 var settled = ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Settled, OutputDigest: ledger.BodyDigest(nil)}, Result: []byte(`{}`)}
 
 // A call reads its own body: another that PostgreSQL takes for no JSON, or for no time, stops none.
@@ -99,20 +103,33 @@ func TestBodiesOfOthersStopNoCalls(t *testing.T) {
 
 // The body of an entry is found by its digest, not by a look at all bodies.
 func TestBodiesAreFoundByTheirDigests(t *testing.T) {
-	_, o, _, effects := paid(t)
+	_, o, guardian, effects := paid(t)
+	ctx := t.Context()
 	conn := connect(t, o)
-	_, err := conn.Exec(t.Context(), `INSERT INTO bodies (digest, chain, class, at, bytes) SELECT 'sha256:' || encode(sha256(b), 'hex'), 'x', 'permanent', 0, b
+	_, err := conn.Exec(ctx, `INSERT INTO bodies (digest, chain, class, at, bytes) SELECT 'sha256:' || encode(sha256(b), 'hex'), 'x', 'permanent', 0, b
 		FROM (SELECT convert_to('{"n":' || g || '}', 'UTF8') AS b FROM generate_series(1, 20000) g) AS x`)
 	require.NoError(t, err)
-	_, err = conn.Exec(t.Context(), "ANALYZE bodies, entries")
+	_, err = conn.Exec(ctx, "ANALYZE bodies, entries")
 	require.NoError(t, err)
-	_, err = effects.Claim(t.Context(), "i", "i/1", "t", time.Hour)
+	engine := as(t, o, postgres.DefaultRoles.Engine)
+	require.NoError(t, engine.OpenRun(ctx, runAbout("v", "")))
+	_, err = guardian.Authorize(ctx, runAbout("v", ""), ledgertest.Ask("j", "j"), ledgertest.Rule(ledger.Approve))
 	require.NoError(t, err)
-	require.NoError(t, effects.Close())
+	_, err = effects.Claim(ctx, "i", "i/1", "t", time.Hour)
+	require.NoError(t, err)
+	_, err = effects.RecordCheck(ctx, runAbout("w", ""), looked)
+	require.NoError(t, err)
+	_, err = effects.Settle(ctx, "i", settled)
+	require.NoError(t, err)
+	for _, s := range []ledger.Store{engine, guardian, effects} {
+		require.NoError(t, s.Close())
+	}
 	var read int64
 	require.Eventually(t, func() bool { // the server counts once a session has ended, at the latest
-		var calls int64
-		return conn.QueryRow(t.Context(), "SELECT (SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'invocations'), seq_tup_read FROM pg_stat_user_tables WHERE relname = 'bodies'").Scan(&calls, &read) == nil && calls > 0
+		var ends, checks, runs int64
+		return conn.QueryRow(ctx, `SELECT (SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'tasks'), (SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 'checks'),
+			(SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 'runs'), seq_tup_read FROM pg_stat_user_tables WHERE relname = 'bodies'`).Scan(&ends, &checks, &runs, &read) == nil &&
+			ends >= 3 && checks > 0 && runs > 1
 	}, 30*time.Second, 50*time.Millisecond)
 	require.Less(t, read, int64(20_000))
 }
@@ -155,7 +172,7 @@ func TestThiefPrunesByWhatIsNoEntry(t *testing.T) {
 	for name, c := range map[string]struct {
 		before string
 		at     int64
-	}{"with a body of another time": {"2100-01-01T00:00:00.000Z", 1}, "before an hour that there is not": {"2099-12-31T24:00:00.000Z", 0}} {
+	}{"with a body of another time": {"2100-01-01T00:00:00.000Z", 1}, "before an hour that there is not": {"2099-12-31T24:00:00.000Z", 0}, "before a second that there is not": {"2099-12-31T23:59:60.000Z", 0}} {
 		s, o, _ := granted(t)
 		require.NoError(t, s.OpenRun(t.Context(), runAbout("w", "")))
 		tx := begin(t, o, postgres.DefaultRoles.Engine)
@@ -234,6 +251,53 @@ func TestThiefEndsHoldsOfCalls(t *testing.T) {
 	}
 }
 
+// Nor is a call made whose hold has ended, nor does one end whose hold has not.
+func TestThiefMovesCallsWithoutHolds(t *testing.T) {
+	calling := "UPDATE invocations SET state = 'calling', attempt = 1, unused = false, call_not_after = 0"
+	for name, c := range map[string]struct {
+		claimed     bool
+		query, data string
+		kind        ledger.Kind
+	}{
+		"called": {false, calling, `{"attempt":1,"call_not_after":"1970-01-01T00:00:00.000Z","decision_id":"i/1","id":"i"}`, ledger.InvocationCalling},
+		"ended":  {true, "UPDATE invocations SET state = 'released'", `{"attempt":1,"id":"i"}`, ledger.InvocationReleased},
+	} {
+		s, o, _, effects := paid(t)
+		var err error
+		if c.claimed {
+			_, err = effects.Claim(t.Context(), "i", "i/1", "t", time.Hour)
+		} else {
+			_, err = effects.VoidHold(t.Context(), "i/1")
+		}
+		require.NoError(t, err, name)
+		tx := begin(t, o, postgres.DefaultRoles.Effects)
+		_, err = tx.Exec(t.Context(), c.query)
+		require.NoError(t, err, name)
+		forge(t, s, tx, ledger.Draft{Chain: "run/w/r", Key: string(c.kind) + "/i/1", Kind: c.kind, Run: "w"}, bodyOf(t, c.data), nil, 0, "", "")
+		require.ErrorContains(t, tx.Commit(t.Context()), "no entry of the ledger says that the invocation", name)
+	}
+}
+
+// No entry alone says what becomes of a call, a task or a check: nobody could state any more what does.
+func TestThiefStatesWithoutRows(t *testing.T) {
+	for _, x := range []struct {
+		kind       ledger.Kind
+		about, run string
+		data       string
+	}{
+		{ledger.InvocationSettled, "i/1", "w", `{"attempt":1,"id":"i"}`},
+		{ledger.TaskExecuted, "i/1", "w", `{"executed_at":"2026-01-01T00:00:00.000Z","result":{},"task_id":"i/1"}`},
+		{ledger.CheckMade, "look/1/1", "w", `{"made_at":"2026-01-01T00:00:00.000Z","node":"look","number":1,"origin":"r","root":"r","state":"succeeded","visit":1,"workflow":"w"}`},
+	} {
+		s, o, _, effects := paid(t)
+		_, err := effects.Claim(t.Context(), "i", "i/1", "t", time.Hour)
+		require.NoError(t, err)
+		tx := begin(t, o, postgres.DefaultRoles.Effects)
+		forge(t, s, tx, ledger.Draft{Chain: "run/w/r", Key: string(x.kind) + "/" + x.about, Kind: x.kind, Run: x.run}, bodyOf(t, x.data), nil, 0, "", "")
+		require.ErrorContains(t, tx.Commit(t.Context()), "as its row does", x.kind)
+	}
+}
+
 // A hold is spent as its entry says.
 func TestThiefSpendsAnotherAmount(t *testing.T) {
 	s, o, _, _ := paid(t)
@@ -268,6 +332,56 @@ func TestThiefSealsACall(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// However long a sealed entry says that a call takes, it takes a day and an hour at most; and who
+// cannot read the entry for want of the keyring does not take the call for over.
+func TestThiefSealsALongCall(t *testing.T) {
+	for _, year := range []string{"", "1"} { // that of the entry begins so, if it is not of now
+		s, o, _ := granted(t)
+		ctx := t.Context()
+		r := runAbout("w", "erika")
+		require.NoError(t, s.OpenRun(ctx, r))
+		guardian := as(t, o, postgres.DefaultRoles.Guardian)
+		_, err := guardian.Authorize(ctx, r, ledgertest.Ask("i", "i"), ledgertest.Rule(ledger.Approve))
+		require.NoError(t, err)
+		var id, generation string
+		var wrapped []byte
+		require.NoError(t, connect(t, o).QueryRow(ctx, "SELECT id, generation, wrapped FROM subject_keys").Scan(&id, &generation, &wrapped))
+		g, err := o.Subjects.Generation(generation)
+		require.NoError(t, err)
+		_, key, err := g.Unwrap(id, wrapped)
+		require.NoError(t, err)
+		body, err := ledger.Seal(id, key, bodyOf(t, `{"attempt":1,"call_not_after":"9999-12-31T00:00:00.000Z","decision_id":"i/1","id":"i"}`))
+		require.NoError(t, err)
+		tx, err := connect(t, o).Begin(ctx)
+		require.NoError(t, err)
+		_, err = tx.Exec(ctx, "SET LOCAL session_replication_role = replica") // as if it had been claimed so
+		require.NoError(t, err)
+		_, err = tx.Exec(ctx, "UPDATE invocations SET state = 'calling', attempt = 1, unused = false, call_not_after = 0")
+		require.NoError(t, err)
+		from, to := "", ""
+		if year != "" {
+			from, to = `"at":"2`, `"at":"`+year
+		}
+		forge(t, s, tx, ledger.Draft{Chain: r.Chain(), Key: "invocation.calling/i/1", Kind: ledger.InvocationCalling, Run: "w"}, body, id, 0, from, to)
+		require.NoError(t, tx.Commit(ctx))
+		blind := o
+		blind.Subjects = nil
+		lost := ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown}, Orphaned: true}
+		_, err = as(t, blind, postgres.DefaultRoles.Guardian).Settle(ctx, "i", lost)
+		require.ErrorIs(t, err, ledger.ErrSealed)
+		got, err := guardian.Authorize(ctx, r, ledgertest.Ask("i", "i"), ledgertest.Rule(ledger.Approve))
+		if year == "" {
+			require.NoError(t, err)
+			require.Equal(t, ledger.Wait, got.Course)
+			_, err = guardian.Settle(ctx, "i", lost)
+			require.ErrorIs(t, err, ledger.ErrConflict)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, ledger.Resolve, got.Course)
+	}
+}
+
 // A check that no entry states is none, and takes no number from others.
 func TestThiefMakesChecks(t *testing.T) {
 	s, o, user := granted(t)
@@ -278,6 +392,9 @@ func TestThiefMakesChecks(t *testing.T) {
 	}
 	_, err := s.LastCheck(t.Context(), "w", r.Origin, "look", 1, "")
 	require.ErrorIs(t, err, ledger.ErrNotFound)
-	_, err = as(t, o, postgres.DefaultRoles.Effects).RecordCheck(t.Context(), r, ledger.Check{Node: "look", Visit: 1, State: ledger.CheckSucceeded, InputDigest: ledger.BodyDigest(nil), OutputDigest: ledger.BodyDigest(nil)})
+	_, err = as(t, o, postgres.DefaultRoles.Effects).RecordCheck(t.Context(), r, looked)
 	require.NoError(t, err)
+	c, err := s.LastCheck(t.Context(), "w", r.Origin, "look", 1, "")
+	require.NoError(t, err)
+	require.Equal(t, 1, c.Number)
 }

@@ -562,7 +562,7 @@ func TestThiefClaimsForLess(t *testing.T) {
 	require.NoError(t, err)
 	_, err = tx.Exec(ctx, insertEntry, e.Chain, e.N, e.Key, string(e.Kind), raw)
 	require.NoError(t, err)
-	require.ErrorContains(t, tx.Commit(ctx), "no entry of the ledger says that the invocation i is calling")
+	require.ErrorContains(t, tx.Commit(ctx), "no entry of the ledger says invocation.calling/i/1")
 }
 
 // Whatever the row of a call says, the guardian waits as long as its entry says, also where that is

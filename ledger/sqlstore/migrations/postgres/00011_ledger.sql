@@ -525,26 +525,20 @@ BEGIN
 	RETURN gone;
 END $$;
 -- +goose StatementEnd
-REVOKE EXECUTE ON FUNCTION prune_bodies FROM PUBLIC;
 -- What was pruned is stated in the same transaction, after it.
 -- +goose StatementBegin
 CREATE FUNCTION pruning_stated() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE of BIGINT;
+DECLARE e RECORD; said TEXT; of BIGINT;
 BEGIN
-	SELECT e.serial INTO of FROM entries e
-		JOIN bodies b ON b.digest = convert_from(e.bytes, 'UTF8')::json ->> 'body'
-		CROSS JOIN LATERAL json_to_record(convert_from(b.bytes, 'UTF8')::json -> 'data') AS d (class TEXT, before TIMESTAMPTZ, count BIGINT)
-		WHERE e.chain = 'ledger' AND e.kind = 'body.pruned' AND NOT EXISTS (SELECT FROM prunings p WHERE p.entry = e.serial)
-			AND d.class = NEW.class AND floor(extract(epoch FROM d.before) * 1000) = NEW.before AND d.count = NEW.count
-			-- The sequencer sets aside what is written in another way.
-			AND convert_from(e.bytes, 'UTF8') ~ ('^{"format":"chimera\.ai/ledger/entry/v1","origin":"[^"\\]*","chain":"ledger","n":' || e.n
-				|| ',"prev":"[0-9a-f]*","key":"body\.pruned/' || e.n || '","kind":"body\.pruned","at":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z","class":"permanent","body":"' || b.digest || '"}$')
-			AND NOT EXISTS (SELECT FROM log_index i JOIN entries f ON f.serial = i.serial WHERE i.place = 0
-				AND convert_from(f.bytes, 'UTF8')::json ->> 'origin' <> convert_from(e.bytes, 'UTF8')::json ->> 'origin')
-			AND convert_from(b.bytes, 'UTF8') ~ ('^{"data":{"before":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z","class":"' || NEW.class || '","count":' || NEW.count
-				|| ',"reason":"([^"\\\u0001-\u001f\u2028\u2029]|\\(["\\bfnrt]|u(00[01][0-9a-f]|2028|2029)))*"},"salt":"[0-9a-f]{32}"}$')
-			AND (b.chain, b.class) = (e.chain, 'permanent')
-		ORDER BY e.n DESC LIMIT 1;
+	FOR e IN SELECT x.serial, x.n, x.key, x.bytes FROM entries x WHERE x.chain = 'ledger' AND x.kind = 'body.pruned'
+			AND NOT EXISTS (SELECT FROM prunings p WHERE p.entry = x.serial) ORDER BY x.n DESC LOOP
+		said := entry_data(e.bytes, 'permanent');
+		IF e.key = 'body.pruned/' || e.n AND said = '{"before":' || instant(NEW.before) || ',"class":' || quoted(NEW.class)
+				|| ',"count":' || NEW.count || ',"reason":' || quoted(said::json ->> 'reason') || '}' THEN
+			of := e.serial;
+			EXIT;
+		END IF;
+	END LOOP;
 	IF of IS NULL THEN
 		RAISE EXCEPTION 'what is pruned of the ledger is stated' USING ERRCODE = 'integrity_constraint_violation';
 	END IF;
@@ -580,7 +574,74 @@ EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
 	RETURN false;
 END $$;
 -- +goose StatementEnd
-REVOKE EXECUTE ON FUNCTION entry_bodied FROM PUBLIC;
+
+-- A text, and an instant in milliseconds since 1970, as entries and bodies have them.
+-- +goose StatementBegin
+CREATE FUNCTION quoted(what TEXT) RETURNS TEXT LANGUAGE sql STABLE AS $$
+	SELECT replace(replace(to_json(what)::text, chr(8232), '\u2028'), chr(8233), '\u2029')
+$$;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE FUNCTION instant(ms BIGINT) RETURNS TEXT LANGUAGE sql STABLE AS $$
+	SELECT '"' || to_char(timestamp 'epoch' + ms / 1000 * interval '1 second' + ms % 1000 * interval '1 millisecond', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || '"'
+		WHERE ms BETWEEN -62135596800000 AND 253402300799999 -- the years 1 to 9999
+$$;
+-- +goose StatementEnd
+-- JSON as package plan writes it, or something else than it is.
+-- +goose StatementBegin
+CREATE FUNCTION canonical(what JSON) RETURNS TEXT LANGUAGE plpgsql STABLE STRICT AS $$
+BEGIN
+	RETURN CASE json_typeof(what)
+		WHEN 'object' THEN (SELECT '{' || coalesce(string_agg(quoted(m.k) || ':' || canonical(m.v), ',' ORDER BY m.k COLLATE "C"), '') || '}'
+			FROM json_each(what) AS m (k, v) HAVING count(*) = count(DISTINCT m.k))
+		WHEN 'array' THEN (SELECT '[' || coalesce(string_agg(canonical(a.v), ',' ORDER BY a.n), '') || ']' FROM json_array_elements(what) WITH ORDINALITY AS a (v, n))
+		WHEN 'string' THEN quoted(what #>> '{}')
+		ELSE coalesce(what #>> '{}', 'null') END;
+END $$;
+-- +goose StatementEnd
+-- Whether a text is sealed with the key, as package ledger seals.
+-- +goose StatementBegin
+CREATE FUNCTION is_sealed(what TEXT, key TEXT) RETURNS BOOLEAN LANGUAGE sql STABLE AS $$
+	SELECT starts_with(what, '{"sealed":{"key":"' || key || '",')
+		AND what ~ '^{"sealed":{"key":"[0-9a-f]{32}","nonce":"[A-Za-z0-9+/]{16}","text":"([A-Za-z0-9+/]{4}){5,}([A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=|[A-Za-z0-9+/][AQgw]==)"}}$'
+$$;
+-- +goose StatementEnd
+-- What an entry says that is kept so long: the data of its body, '' where that is sealed, and NULL if
+-- the sequencer sets it aside whatever the data are.
+-- +goose StatementBegin
+CREATE FUNCTION entry_data(its_bytes BYTEA, lasting TEXT) RETURNS TEXT LANGUAGE plpgsql AS $$
+DECLARE e RECORD; b RECORD; it TEXT; refs TEXT;
+BEGIN
+	it := convert_from(its_bytes, 'UTF8');
+	SELECT * INTO e FROM json_to_record(it::json) AS e (origin TEXT, chain TEXT, n BIGINT, prev TEXT, key TEXT, kind TEXT, at TIMESTAMPTZ, class TEXT,
+		agent TEXT, plan TEXT, run TEXT, node TEXT, visit BIGINT, element BIGINT, task TEXT, refs JSON, body TEXT);
+	SELECT string_agg('{"name":' || quoted(r.name) || ',"digest":"' || r.digest || '"}', ',' ORDER BY r.name COLLATE "C") INTO refs
+		FROM json_to_recordset(e.refs) AS r (name TEXT, digest TEXT)
+		HAVING count(*) <= 64 AND count(*) = count(DISTINCT r.name) AND bool_and(r.digest ~ '^sha256:[0-9a-f]{64}$' AND octet_length(r.name) BETWEEN 1 AND 1024 AND r.name !~ '[\u0001-\u001f\u007f]');
+	IF it IS DISTINCT FROM '{"format":"chimera.ai/ledger/entry/v1","origin":' || quoted(e.origin) || ',"chain":' || quoted(e.chain) || ',"n":' || e.n
+				|| ',"prev":"' || e.prev || '","key":' || quoted(e.key) || ',"kind":' || quoted(e.kind)
+				|| ',"at":' || instant(floor(extract(epoch FROM e.at) * 1000)::bigint) || ',"class":"' || lasting || '"'
+				|| concat(',"agent":' || quoted(nullif(e.agent, '')), ',"plan":' || quoted(nullif(e.plan, '')), ',"run":' || quoted(nullif(e.run, '')),
+					',"node":' || quoted(nullif(e.node, '')), ',"visit":' || nullif(greatest(e.visit, 0), 0), ',"element":' || nullif(greatest(e.element, 0), 0),
+					',"task":' || quoted(nullif(e.task, '')), ',"refs":[' || refs || ']')
+				|| ',"body":"' || e.body || '"}'
+			OR greatest(octet_length(e.origin), octet_length(e.chain), octet_length(e.key), octet_length(e.agent), octet_length(e.plan),
+				octet_length(e.run), octet_length(e.node), octet_length(e.task)) > 1024
+			OR concat(e.origin, e.chain, e.key, e.agent, e.plan, e.run, e.node, e.task) ~ '[\u0001-\u001f\u007f]'
+			OR starts_with(e.chain, 'run/') AND NOT EXISTS (SELECT FROM runs r WHERE 'run/' || r.workflow || '/' || r.root = e.chain AND r.workflow = e.run)
+			OR EXISTS (SELECT FROM log_index i JOIN entries f ON f.serial = i.serial WHERE i.place = 0 AND convert_from(f.bytes, 'UTF8')::json ->> 'origin' <> e.origin)
+			OR NOT entry_bodied(its_bytes) THEN
+		RETURN NULL;
+	END IF;
+	SELECT convert_from(x.bytes, 'UTF8') AS says, x.subject_key INTO b FROM bodies x WHERE x.digest = e.body;
+	IF b.subject_key IS NOT NULL THEN
+		RETURN CASE WHEN lasting IN ('operational', 'evidence') AND is_sealed(b.says, b.subject_key) THEN '' END;
+	END IF;
+	RETURN CASE WHEN b.says ~ '^{"data":{.*},"salt":"[0-9a-f]{32}"}$' THEN substr(b.says, 9, length(b.says) - 51) END;
+EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+	RETURN NULL;
+END $$;
+-- +goose StatementEnd
 -- What the sequencer takes for no entry gives way. A row that has its place stays.
 -- +goose StatementBegin
 CREATE FUNCTION set_aside(which BIGINT[], reasons TEXT[]) RETURNS BIGINT LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -600,7 +661,6 @@ BEGIN
 	RETURN gone;
 END $$;
 -- +goose StatementEnd
-REVOKE EXECUTE ON FUNCTION set_aside FROM PUBLIC;
 
 -- Packets that stand behind bodies that are all gone, and those of a key that is.
 -- +goose StatementBegin
@@ -615,7 +675,6 @@ BEGIN
 	RETURN gone;
 END $$;
 -- +goose StatementEnd
-REVOKE EXECUTE ON FUNCTION drop_packets FROM PUBLIC;
 
 -- Whether a new entry is what its bytes say, now, and the next of its chain. Each role has a
 -- policy that asks for it.
@@ -649,7 +708,6 @@ BEGIN
 	RETURN coalesce(said.prev = encode(last, 'hex'), false);
 END $$;
 -- +goose StatementEnd
-REVOKE EXECUTE ON FUNCTION entry_follows FROM PUBLIC;
 
 -- Whether a number is that of an entry without a place, one of the same statement included, and
 -- with own of the same transaction: who adds another holds up the sequencer, which may add it too.
@@ -662,7 +720,6 @@ BEGIN
 		AND NOT EXISTS (SELECT FROM log_index i WHERE i.serial = its_serial);
 END $$;
 -- +goose StatementEnd
-REVOKE EXECUTE ON FUNCTION entry_waits FROM PUBLIC;
 
 -- A run that has ended stays so.
 -- +goose StatementBegin
@@ -677,9 +734,11 @@ CREATE TRIGGER ended BEFORE UPDATE ON runs FOR EACH ROW WHEN (OLD.state <> 'runn
 -- A run that is new begins its chain, and is sealed as that says.
 -- +goose StatementBegin
 CREATE FUNCTION run_opened() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE its_chain TEXT := 'run/' || NEW.workflow || '/' || NEW.root; its_body TEXT;
 BEGIN
-	IF NOT EXISTS (SELECT FROM entries e JOIN bodies b ON b.digest = convert_from(substr(e.bytes, octet_length(e.bytes) - 72, 71), 'UTF8')
-			WHERE e.chain = 'run/' || NEW.workflow || '/' || NEW.root AND e.n = 0 AND b.chain = e.chain AND b.subject_key IS NOT DISTINCT FROM NEW.subject_key) THEN
+	-- What convert_from returns has another collation than the index.
+	SELECT convert_from(substr(e.bytes, octet_length(e.bytes) - 72, 71), 'UTF8') INTO its_body FROM entries e WHERE e.chain = its_chain AND e.n = 0;
+	IF NOT EXISTS (SELECT FROM bodies b WHERE b.digest = its_body COLLATE "default" AND b.chain = its_chain AND b.subject_key IS NOT DISTINCT FROM NEW.subject_key) THEN
 		RAISE EXCEPTION 'no chain of the ledger begins the run %', NEW.workflow USING ERRCODE = 'integrity_constraint_violation';
 	END IF;
 	RETURN NULL;
@@ -752,14 +811,14 @@ BEGIN
 	RETURN 1;
 END $$;
 -- +goose StatementEnd
-REVOKE EXECUTE ON FUNCTION move_hold FROM PUBLIC;
 
--- What holds and calls become is stated in the same transaction, after it.
+-- What holds, calls, tasks and checks become is stated in the same transaction, after it.
 -- +goose StatementBegin
 CREATE FUNCTION hold_stated() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE what TEXT := CASE WHEN TG_OP = 'INSERT' THEN 'opened' WHEN NEW.status = 'pending' THEN 'running' ELSE NEW.status END;
 BEGIN
-	IF NOT EXISTS (SELECT FROM entries e WHERE e.chain = 'budget/' || NEW.currency AND e.key = 'hold.' || what || '/' || NEW.id) THEN
+	IF NOT EXISTS (SELECT FROM entries e WHERE e.chain = 'budget/' || NEW.currency AND e.key = 'hold.' || what || '/' || NEW.id)
+			OR NEW.status <> 'pending' AND EXISTS (SELECT FROM invocations i WHERE i.hold_id = NEW.id AND i.hold_id <> '' AND i.state IN ('calling', 'unknown')) THEN
 		RAISE EXCEPTION 'no entry of the ledger says that the hold % is %', NEW.id, what USING ERRCODE = 'integrity_constraint_violation';
 	END IF;
 	RETURN NULL;
@@ -783,11 +842,10 @@ BEGIN
 			WHEN NEW.state = 'unknown' THEN ARRAY[said, said || '/abandoned']
 			ELSE ARRAY[said] END));
 	END IF;
-	-- A call takes as long as its entry says, as far as that can be read here.
-	IF fits AND TG_OP = 'UPDATE' AND NEW.state = 'calling' AND NEW.attempt <> OLD.attempt THEN
-		fits := NOT EXISTS (SELECT FROM entries e JOIN bodies b ON b.digest = convert_from(substr(e.bytes, octet_length(e.bytes) - 72, 71), 'UTF8')
-			WHERE e.chain = NEW.chain AND e.key = said AND b.subject_key IS NULL
-			AND floor(extract(epoch FROM (convert_from(b.bytes, 'UTF8')::json #>> '{data,call_not_after}')::timestamptz) * 1000) IS DISTINCT FROM NEW.call_not_after);
+	-- What it costs is held until it ends, and ends with it: else nobody could say any more how it did.
+	IF fits AND TG_OP = 'UPDATE' AND NEW.state <> 'permitted' AND NEW.hold_id <> '' AND (NEW.state, NEW.attempt) <> (OLD.state, OLD.attempt) THEN
+		fits := EXISTS (SELECT FROM holds h WHERE h.id = NEW.hold_id AND CASE NEW.state WHEN 'settled' THEN h.status = 'posted'
+			WHEN 'released' THEN h.status = 'voided' ELSE h.status = 'pending' AND h.running END);
 	END IF;
 	IF NOT fits THEN
 		RAISE EXCEPTION 'no entry of the ledger says that the invocation % is %', NEW.id, NEW.state USING ERRCODE = 'integrity_constraint_violation';
@@ -798,6 +856,94 @@ END $$;
 CREATE CONSTRAINT TRIGGER permitted AFTER INSERT ON invocations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION call_stated();
 CREATE CONSTRAINT TRIGGER stated AFTER UPDATE ON invocations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
 	WHEN ((OLD.state, OLD.attempt, OLD.decision_id) IS DISTINCT FROM (NEW.state, NEW.attempt, NEW.decision_id)) EXECUTE FUNCTION call_stated();
+-- A task is executed with the call that executes it.
+-- +goose StatementBegin
+CREATE FUNCTION task_stated() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM entries e WHERE e.chain = NEW.chain AND e.key = 'task.executed/' || NEW.task_id)
+			OR NOT EXISTS (SELECT FROM invocations i WHERE i.id = regexp_replace(NEW.task_id, '/[^/]*$', '') AND i.task_id = NEW.task_id AND i.state = 'settled') THEN
+		RAISE EXCEPTION 'no entry of the ledger says that the task % is executed', NEW.task_id USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	RETURN NULL;
+END $$;
+-- +goose StatementEnd
+CREATE CONSTRAINT TRIGGER stated AFTER UPDATE ON tasks DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+	WHEN (NEW.state = 'executed' AND OLD.state <> 'executed') EXECUTE FUNCTION task_stated();
+-- Checks of a node are numbered in the runs of their origin, from 1, without a gap.
+-- +goose StatementBegin
+CREATE FUNCTION check_stated() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM entries e WHERE e.chain = NEW.chain AND e.key = 'check.made/' || NEW.node || '/' || NEW.visit || '/' || NEW.number)
+			OR NOT EXISTS (SELECT FROM runs r WHERE 'run/' || r.workflow || '/' || r.root = NEW.chain AND (r.workflow, r.origin) = (NEW.workflow, NEW.origin))
+			OR NEW.number NOT BETWEEN 1 AND 10000 OR NEW.number > 1 AND NOT EXISTS (SELECT FROM checks c
+				WHERE (c.workflow, c.origin, c.node, c.visit, c.number) = (NEW.workflow, NEW.origin, NEW.node, NEW.visit, NEW.number - 1)) THEN
+		RAISE EXCEPTION 'no entry of the ledger says that % was checked', NEW.node USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	RETURN NULL;
+END $$;
+-- +goose StatementEnd
+CREATE CONSTRAINT TRIGGER stated AFTER INSERT ON checks DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION check_stated();
+
+-- The entries on which these rows rest are such as the sequencer takes, and say what the rows do: who
+-- may change the rows states nothing by what will be set aside, nor something else than they have.
+-- +goose StatementBegin
+CREATE FUNCTION entry_stands() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE money BOOLEAN := starts_with(NEW.kind, 'hold.'); said TEXT := entry_data(NEW.bytes, CASE WHEN money THEN 'financial' ELSE 'evidence' END);
+	about TEXT := substr(NEW.key, length(NEW.kind) + 2); part TEXT[]; d JSON; h holds; i invocations; c checks; fits BOOLEAN := false; want TEXT := said;
+BEGIN
+	IF said <> '' THEN
+		d := said::json;
+	END IF;
+	IF said IS NULL THEN
+		fits := false;
+	ELSIF money THEN
+		SELECT * INTO h FROM holds x WHERE x.id = about;
+		fits := NEW.chain = 'budget/' || h.currency AND convert_from(NEW.bytes, 'UTF8')::json ->> 'agent' = h.agent;
+		IF NEW.kind = 'hold.posted' THEN
+			SELECT '{"id":' || quoted(about) || ',"posted":{"amount":"' || round(h.posted * 10::numeric ^ -scale(f.amount), scale(f.amount)) || '","currency":' || quoted(h.currency) || '}}'
+				INTO want FROM financial_ledger f WHERE f.tx_id = about;
+		ELSIF NEW.kind <> 'hold.opened' THEN
+			want := '{"id":' || quoted(about) || '}';
+		END IF;
+	ELSIF NEW.kind = 'invocation.permitted' THEN
+		fits := EXISTS (SELECT FROM invocations x WHERE x.decision_id = about AND x.chain = NEW.chain);
+	ELSIF NEW.kind = 'task.executed' THEN
+		fits := EXISTS (SELECT FROM tasks x WHERE x.task_id = about AND x.chain = NEW.chain AND x.state = 'executed');
+		want := '{"executed_at":' || instant(floor(extract(epoch FROM (d ->> 'executed_at')::timestamptz) * 1000)::bigint)
+			|| ',"result":' || canonical(d -> 'result') || ',"task_id":' || quoted(about) || '}';
+	ELSIF NEW.kind = 'check.made' THEN
+		part := regexp_match(about, '^(.*)/([0-9]+)/([0-9]+)$');
+		SELECT x.* INTO c FROM runs r JOIN checks x ON (x.workflow, x.origin) = (r.workflow, r.origin)
+			WHERE 'run/' || r.workflow || '/' || r.root = NEW.chain AND x.chain = NEW.chain AND x.node = part[1] AND x.visit = part[2]::int AND x.number = part[3]::int;
+		fits := c.doc = said OR said = '' AND is_sealed(c.doc, (SELECT r.subject_key FROM runs r WHERE 'run/' || r.workflow || '/' || r.root = NEW.chain));
+		want := '{' || concat('"barrier":' || quoted(nullif(c.barrier, '')) || ',', '"failure":' || quoted(nullif(d ->> 'failure', '')) || ',',
+				'"input_digest":' || quoted(nullif(d ->> 'input_digest', '')) || ',')
+			|| '"made_at":' || instant(floor(extract(epoch FROM (d ->> 'made_at')::timestamptz) * 1000)::bigint) || ',"node":' || quoted(c.node)
+			|| ',"number":' || c.number || ',"origin":' || quoted(c.origin) || concat(',"output_digest":' || quoted(nullif(d ->> 'output_digest', '')))
+			|| ',"root":' || quoted(d ->> 'root') || ',"state":' || quoted(d ->> 'state') || ',"visit":' || c.visit || ',"workflow":' || quoted(c.workflow) || '}';
+	ELSE
+		part := regexp_match(about, '^(.*)/([0-9]+)(/resolved|/abandoned)?$');
+		SELECT * INTO i FROM invocations x WHERE x.id = part[1];
+		fits := i.chain = NEW.chain AND i.attempt::text = part[2] AND 'invocation.' || i.state = NEW.kind
+			AND (d -> 'stated' IS NULL OR json_typeof(d -> 'stated') = 'array' AND canonical(d -> 'stated') ~ '^\["([^"\\]|\\.)*"(,"([^"\\]|\\.)*")*\]$')
+			AND (said = '' OR part[3] IS DISTINCT FROM '/abandoned' OR (d ->> 'abandoned') IS NOT NULL);
+		want := '{' || CASE WHEN (d ->> 'abandoned') IS NOT NULL THEN '"abandoned":true,' ELSE '' END || '"attempt":' || i.attempt
+			|| CASE WHEN i.state = 'calling' THEN ',"call_not_after":' || instant(i.call_not_after) || ',"decision_id":' || quoted(i.decision_id) ELSE '' END
+			|| ',"id":' || quoted(i.id) || CASE WHEN i.output_digest <> '' THEN ',"output_digest":' || quoted(i.output_digest) ELSE '' END
+			|| concat(',"stated":' || canonical(d -> 'stated')) || '}';
+	END IF;
+	IF NOT coalesce(fits AND (said = '' OR said = want), false) THEN
+		RAISE EXCEPTION 'no entry of the ledger says %, as its row does', NEW.key USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	RETURN NULL;
+END $$;
+-- +goose StatementEnd
+CREATE CONSTRAINT TRIGGER stands AFTER INSERT ON entries DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.kind IN
+		('hold.opened', 'hold.running', 'hold.posted', 'hold.voided', 'hold.expired', 'task.executed', 'check.made',
+		'invocation.permitted', 'invocation.calling', 'invocation.released', 'invocation.settled', 'invocation.unknown'))
+	EXECUTE FUNCTION entry_stands();
+
+REVOKE EXECUTE ON FUNCTION prune_bodies, entry_bodied, set_aside, drop_packets, entry_follows, entry_waits, move_hold, quoted, instant, canonical, is_sealed, entry_data FROM PUBLIC;
 
 -- Temporary tables are found first unless they are named last: a role that may
 -- make one could show these functions legal holds, or tiles, of its own.
@@ -807,6 +953,7 @@ DECLARE f TEXT;
 BEGIN
 	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_tile()', 'keep_entry()', 'fit_checkpoint()', 'fit_cosignature()', 'entry_waits(BIGINT, BOOLEAN)', 'places_counted()', 'hold_stated()', 'call_stated()', 'fit_places()', 'fit_tile()', 'refuse_change()', 'keep_end()', 'keep_call()', 'entry_bodied(BYTEA)', 'set_aside(BIGINT[], TEXT[])',
 			'prune_bodies(TEXT, BIGINT)', 'drop_packets()', 'pruning_stated()', 'stated_pruning()',
+			'quoted(TEXT)', 'instant(BIGINT)', 'canonical(JSON)', 'is_sealed(TEXT, TEXT)', 'entry_data(BYTEA, TEXT)', 'task_stated()', 'check_stated()', 'entry_stands()',
 			'entry_follows(BIGINT, BYTEA, TEXT, BIGINT, TEXT, TEXT, BYTEA)', 'move_hold(TEXT, TEXT, BOOLEAN, BIGINT)', 'run_opened()'] LOOP
 		EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', f, current_schema());
 	END LOOP;
