@@ -281,7 +281,7 @@ func policies(r Roles) (out []string) {
 	const own = ` AND output IS NULL AND output_digest = '' AND starts_with(task_id, id || '/') AND (hold_id = '' OR starts_with(hold_id, id || '/'))
 		AND EXISTS (SELECT FROM runs r WHERE 'run/' || r.workflow || '/' || r.root = invocations.chain AND r.origin = invocations.origin
 			AND r.subject_key IS NOT DISTINCT FROM invocations.subject_key))`
-	on("invocations", "permit FOR INSERT TO "+r.Guardian+" WITH CHECK (state = 'permitted' AND unused AND attempt = 0"+own,
+	on("invocations", "permit FOR INSERT TO "+r.Guardian+" WITH CHECK (state = 'permitted' AND unused AND NOT doubted AND attempt = 0"+own,
 		"again FOR UPDATE TO "+r.Guardian+" USING (state <> 'settled') WITH CHECK (state IN ('permitted', 'calling', 'unknown')"+own,
 		"call FOR UPDATE TO "+r.Effects+" USING (true)",
 		"prune FOR UPDATE TO "+r.Engine+" USING (true) WITH CHECK (output IS NULL)")

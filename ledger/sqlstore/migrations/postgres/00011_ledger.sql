@@ -768,6 +768,8 @@ BEGIN
 		-- Another permit of what may have happened.
 		AND NOT (perhaps AND (NEW.decision_id <> OLD.decision_id OR NEW.unused AND NOT OLD.unused OR NEW.attempt <> OLD.attempt) AND NOT (OLD.repeatable AND NEW.repeatable))
 		AND NOT (perhaps AND NEW.repeatable AND NOT OLD.repeatable)
+		-- What may have happened before another call stays doubted.
+		AND NEW.doubted = (OLD.doubted OR perhaps AND NEW.attempt <> OLD.attempt)
 		-- A permit is for one action, run, task and hold, until then, and is used once.
 		AND (NEW.decision_id <> OLD.decision_id OR (NEW.action_digest, NEW.repeatable, NEW.permit_until) = (OLD.action_digest, OLD.repeatable, OLD.permit_until))
 		AND (NEW.unused = OLD.unused OR NEW.unused AND NEW.decision_id <> OLD.decision_id OR NOT NEW.unused AND (moved OR NEW.attempt <> OLD.attempt))
