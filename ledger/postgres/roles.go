@@ -135,6 +135,12 @@ var grants = map[string]rights{
 	"goose_db_version": {},
 }
 
+// functions are those of the database. Those of triggers need no right to fire: whoever had it could
+// put one that does what its owner may on a table of their own.
+const functions = `prune_bodies, drop_packets, set_aside, move_hold, entry_follows, entry_waits, entry_bodied, entry_data, quoted, instant, canonical, is_sealed,
+	keep_body, keep_tile, keep_entry, keep_end, keep_call, refuse_change, fit_checkpoint, fit_cosignature, fit_places, fit_tile, places_counted,
+	pruning_stated, stated_pruning, run_opened, hold_stated, call_stated, task_stated, check_stated, entry_stands`
+
 // roleName matches the names that a role may have here, since they are part of
 // statements.
 var roleName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
@@ -215,7 +221,7 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 		}
 	}
 	statements = append(statements,
-		"REVOKE ALL ON FUNCTION prune_bodies, drop_packets, set_aside, move_hold, entry_follows, entry_waits FROM PUBLIC, "+all,
+		"REVOKE ALL ON FUNCTION "+functions+" FROM PUBLIC, "+all,
 		"GRANT EXECUTE ON FUNCTION prune_bodies, drop_packets, set_aside TO "+r.Engine,
 		"GRANT EXECUTE ON FUNCTION move_hold TO "+r.Guardian+", "+r.Effects,
 		"GRANT EXECUTE ON FUNCTION entry_follows, entry_waits TO "+writers,

@@ -423,7 +423,7 @@ CREATE FUNCTION fit_places() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER A
 DECLARE low BIGINT; high BIGINT; many BIGINT;
 BEGIN
 	SELECT min(f.place), max(f.place), count(*) INTO low, high, many FROM fresh f;
-	IF many > 0 AND (high - low + 1 <> many OR low <> 0 AND NOT EXISTS (SELECT FROM log_index i WHERE i.place = low - 1)) THEN
+	IF TG_RELID <> 'log_index'::regclass OR many > 0 AND (high - low + 1 <> many OR low <> 0 AND NOT EXISTS (SELECT FROM log_index i WHERE i.place = low - 1)) THEN
 		RAISE EXCEPTION 'table log_index of the ledger takes only the next places' USING ERRCODE = 'unique_violation';
 	END IF;
 	IF many > 0 THEN
@@ -435,7 +435,7 @@ END $$;
 -- +goose StatementBegin
 CREATE FUNCTION places_counted() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-	IF NOT EXISTS (SELECT FROM log_batches b WHERE b.grown > NEW.high) THEN
+	IF TG_RELID <> 'placings'::regclass OR NOT EXISTS (SELECT FROM log_batches b WHERE b.grown > NEW.high) THEN
 		RAISE EXCEPTION 'table log_index of the ledger takes places with their checkpoint' USING ERRCODE = 'integrity_constraint_violation';
 	END IF;
 	DELETE FROM placings p WHERE p.high = NEW.high;
@@ -539,7 +539,7 @@ BEGIN
 			EXIT;
 		END IF;
 	END LOOP;
-	IF of IS NULL THEN
+	IF of IS NULL OR TG_RELID <> 'prunings'::regclass THEN
 		RAISE EXCEPTION 'what is pruned of the ledger is stated' USING ERRCODE = 'integrity_constraint_violation';
 	END IF;
 	UPDATE prunings SET entry = of WHERE id = NEW.id;
@@ -550,7 +550,7 @@ CREATE CONSTRAINT TRIGGER stated AFTER INSERT ON prunings DEFERRABLE INITIALLY D
 -- +goose StatementBegin
 CREATE FUNCTION stated_pruning() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-	IF NOT EXISTS (SELECT FROM prunings WHERE entry = NEW.serial) THEN
+	IF TG_RELID <> 'entries'::regclass OR NOT EXISTS (SELECT FROM prunings WHERE entry = NEW.serial) THEN
 		RAISE EXCEPTION 'nothing of the ledger was pruned as entry % states', NEW.key USING ERRCODE = 'integrity_constraint_violation';
 	END IF;
 	RETURN NULL;
@@ -896,7 +896,7 @@ BEGIN
 	IF said <> '' THEN
 		d := said::json;
 	END IF;
-	IF said IS NULL THEN
+	IF said IS NULL OR TG_RELID <> 'entries'::regclass THEN
 		fits := false;
 	ELSIF money THEN
 		SELECT * INTO h FROM holds x WHERE x.id = about;
@@ -945,10 +945,9 @@ CREATE CONSTRAINT TRIGGER stands AFTER INSERT ON entries DEFERRABLE INITIALLY DE
 		'invocation.permitted', 'invocation.calling', 'invocation.released', 'invocation.settled', 'invocation.unknown'))
 	EXECUTE FUNCTION entry_stands();
 
-REVOKE EXECUTE ON FUNCTION prune_bodies, entry_bodied, set_aside, drop_packets, entry_follows, entry_waits, move_hold, quoted, instant, canonical, is_sealed, entry_data FROM PUBLIC;
-
 -- Temporary tables are found first unless they are named last: a role that may
--- make one could show these functions legal holds, or tiles, of its own.
+-- make one could show these functions legal holds, or tiles, of its own. A session
+-- may also say how backslashes in their texts are read.
 -- +goose StatementBegin
 DO $$
 DECLARE f TEXT;
@@ -957,7 +956,9 @@ BEGIN
 			'prune_bodies(TEXT, BIGINT)', 'drop_packets()', 'pruning_stated()', 'stated_pruning()',
 			'quoted(TEXT)', 'instant(BIGINT)', 'canonical(JSON)', 'is_sealed(TEXT, TEXT)', 'entry_data(BYTEA, TEXT)', 'task_stated()', 'check_stated()', 'entry_stands()',
 			'entry_follows(BIGINT, BYTEA, TEXT, BIGINT, TEXT, TEXT, BYTEA)', 'move_hold(TEXT, TEXT, BOOLEAN, BIGINT)', 'run_opened()'] LOOP
-		EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', f, current_schema());
+		EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp SET standard_conforming_strings = on', f, current_schema());
+		-- Triggers fire without it: who has it may put one on a table of their own.
+		EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f);
 	END LOOP;
 END $$;
 -- +goose StatementEnd
