@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/task"
@@ -89,7 +90,8 @@ func (o *opener) invocation(ctx context.Context, r row) (row, error) {
 }
 
 // taken sets how long the call of an invocation may take to what the entry of the call says, as
-// long as that can be read: who makes calls may write the row.
+// long as that can be read: who makes calls may write the row. What says nothing, or more than a
+// call may take, does not keep the call from being over.
 func (t *tx) taken(ctx context.Context, r *row) error {
 	if r.State != ledger.Calling {
 		return nil
@@ -99,28 +101,58 @@ func (t *tx) taken(ctx context.Context, r *row) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
-	var e *ledger.Entry
-	if err == nil {
-		e, err = ledger.DecodeEntry(raw)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		raw, err = t.opener().body(ctx, e.Body)
-	}
-	if errors.Is(err, ledger.ErrGone) {
+	e, err := ledger.DecodeEntry(raw)
+	if err != nil {
 		return nil
 	}
-	var body ledger.Body
-	if err == nil {
-		body, err = ledger.DecodeBody(raw)
+	said, err := t.attempt(ctx, e.Body)
+	if err != nil || said == nil {
+		return err
 	}
+	most := ledger.At(e.At.Time().Add(maxCall))
+	if r.CallNotAfter = said; said.Time().After(most.Time()) {
+		r.CallNotAfter = &most
+	}
+	return nil
+}
+
+// maxCall is how long a call may take, as the triggers of databases have it.
+const maxCall = 25 * time.Hour
+
+// attempt reads from the body of a call's entry how long it may take, or nil if that is gone, or
+// nobody can ever read it.
+func (t *tx) attempt(ctx context.Context, digest string) (*ledger.Time, error) {
+	var raw []byte
+	var id sql.NullString
+	err := t.row(ctx, "SELECT bytes, subject_key FROM bodies WHERE digest = $1", digest).Scan(&raw, &id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if id.Valid {
+		// Whoever lacks the keyring waits for it.
+		key, err := t.opener().key(ctx, id.String)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if raw, err = ledger.Unseal(key, raw); err != nil {
+			return nil, nil
+		}
+	}
+	body, err := ledger.DecodeBody(raw)
 	var said ledger.AttemptData
-	if err == nil {
-		err = json.Unmarshal(body.Data, &said)
+	if err != nil || json.Unmarshal(body.Data, &said) != nil {
+		return nil, nil
 	}
-	if err == nil && said.CallNotAfter != nil {
-		r.CallNotAfter = said.CallNotAfter
-	}
-	return err
+	return said.CallNotAfter, nil
 }
 
 // Authorize implements [ledger.Effects].
