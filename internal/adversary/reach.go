@@ -48,7 +48,7 @@ var reaches = []reach{
 	{"user guardian", "forecasts and snapshots", []string{"hypothesis.stated", "hypothesis.observed", "snapshot.taken"}, forged},
 	{"user guardian", "add rows that nothing refers to", []string{"blobs", "bodies", "evidence_refs", "pending", "subject_keys"}, []Class{RowAdded}},
 
-	{"user effects", "what a permitted call did", slices.Concat(calls, []string{"checks", "snapshots"}), rows},
+	{"user effects", "what a permitted call did", []string{"invocations", "snapshots"}, rows},
 	{"user effects", "what a permitted call did", slices.Concat(ofCalls, []string{"check.made", "snapshot.taken"}), forged},
 	{"user effects", "add rows that nothing refers to", []string{"blobs", "bodies", "pending"}, []Class{RowAdded}},
 	{"user tools", "add rows that nothing refers to", []string{"blobs"}, []Class{RowAdded}},

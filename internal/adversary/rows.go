@@ -106,6 +106,9 @@ func (d *Deployment) rowAttacks(t testing.TB, thief Thief, role string, tables [
 				}
 			}
 		}
+		if of.Name == "tasks" {
+			add(RowChanged, "all executed", "UPDATE tasks SET state = 'executed', doc = 'x' WHERE state = 'signed'")
+		}
 		columns := strings.Join(names, ", ")
 		add(RowAdded, "garbage", fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", of.Name, columns, strings.Join(garbage, ", ")))
 		add(RowAdded, "another like one", fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s ORDER BY ctid DESC LIMIT 1", of.Name, columns, strings.Join(again, ", "), of.Name))

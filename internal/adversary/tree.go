@@ -140,7 +140,7 @@ func (d *Deployment) tailAttacks(s *story) []*Attack {
 			return err
 		}
 		if f != nil {
-			if err := execute(t.Context(), c.as(""), &Attack{SQL: []Statement{f.insert(t)}}, true); err != nil {
+			if err := execute(t.Context(), c.as(""), &Attack{SQL: []Statement{unguarded, f.insert(t)}}, true); err != nil {
 				return err
 			}
 		}
@@ -176,7 +176,7 @@ func (d *Deployment) tailAttacks(s *story) []*Attack {
 		}},
 		{Thief: OwnerAndLogKey, Class: TreeBent, About: "witnessed", Name: "an entry exchanged below a cosignature", Quorum: 1, On: func(t testing.TB, c *Copy) error {
 			f := lie(t)
-			a := &Attack{SQL: []Statement{f.insert(t), {Text: "ALTER TABLE log_index DISABLE TRIGGER USER"},
+			a := &Attack{SQL: []Statement{unguarded, f.insert(t), {Text: "ALTER TABLE log_index DISABLE TRIGGER USER"},
 				{Text: "UPDATE log_index SET serial = (SELECT max(serial) FROM entries) WHERE place = 20"}, {Text: "DELETE FROM pending"}}}
 			return execute(t.Context(), c.as(""), a, true)
 		}},
