@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/contract"
 	"chimera.ai/engine/ledger"
 )
 
@@ -15,7 +16,7 @@ func checks(t *testing.T, open Open) {
 	s := open(t)
 	ctx := t.Context()
 	good := func(node string) ledger.Check {
-		return ledger.Check{Node: node, Visit: 1, State: ledger.CheckSucceeded, InputDigest: digest("in"), OutputDigest: digest(node)}
+		return ledger.Check{Node: node, Visit: 1, State: ledger.CheckSucceeded, InputDigest: digest("in"), OutputDigest: digest(node), Snapshots: &contract.Snapshots{After: digest("after")}}
 	}
 	require.ErrorIs(t, errOf(s.RecordCheck(ctx, run(), good("a"))), ledger.ErrNotFound, "the run is not open")
 	require.NoError(t, s.OpenRun(ctx, run()))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"chimera.ai/engine/contract"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/task"
 )
@@ -66,12 +67,12 @@ func done(t testing.TB, s ledger.Store, r ledger.Run, a ledger.Authorization, ou
 // settled is an effect that answered that.
 func settled(attempt int, output string) ledger.Effect {
 	return ledger.Effect{
-		Settlement: ledger.Settlement{Attempt: attempt, State: ledger.Settled, OutputDigest: digest(output)},
+		Settlement: ledger.Settlement{Attempt: attempt, State: ledger.Settled, OutputDigest: digest(output), Snapshots: &contract.Snapshots{Before: digest("before"), After: digest("after")}},
 		Output:     []byte(output), Result: json.RawMessage(`{"receipt":"` + output + `"}`),
 	}
 }
 
 // ended is an effect that ended in another state.
 func ended(attempt int, state ledger.InvocationState) ledger.Effect {
-	return ledger.Effect{Settlement: ledger.Settlement{Attempt: attempt, State: state}}
+	return ledger.Effect{Settlement: ledger.Settlement{Attempt: attempt, State: state, Snapshots: &contract.Snapshots{Before: digest("before")}}}
 }

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -397,4 +398,37 @@ func TestThiefMakesChecks(t *testing.T) {
 	c, err := s.LastCheck(t.Context(), "w", r.Origin, "look", 1, "")
 	require.NoError(t, err)
 	require.Equal(t, 1, c.Number)
+}
+
+// The sequencer takes no snapshots but digests, so that they state nothing else.
+func TestThiefStatesSnapshots(t *testing.T) {
+	good := "sha256:" + strings.Repeat("0a", 32)
+	for snapshots, takes := range map[string]bool{
+		`{"before":"` + good + `"}`:                        true,
+		`{"after":"` + good + `","before":"` + good + `"}`: true,
+		`{"after":"` + good + `"}`:                         true,
+		`{}`:                                               false,
+		`null`:                                             false,
+		`{"before":"x"}`:                                   false,
+		`{"before":""}`:                                    false,
+		`{"before":"` + good + `","during":"` + good + `"}`:    false,
+		`{"before":"sha256:` + strings.Repeat("0A", 32) + `"}`: false,
+	} {
+		s, o, _ := granted(t)
+		r := runAbout("w", "")
+		require.NoError(t, s.OpenRun(t.Context(), r))
+		got, err := as(t, o, postgres.DefaultRoles.Guardian).Authorize(t.Context(), r, ledgertest.Ask("i", "i"), ledgertest.Rule(ledger.Approve))
+		require.NoError(t, err)
+		_, err = as(t, o, postgres.DefaultRoles.Effects).Claim(t.Context(), "i", got.Decision.ID, "token", time.Minute)
+		require.NoError(t, err)
+		tx := begin(t, o, postgres.DefaultRoles.Effects)
+		_, err = tx.Exec(t.Context(), "UPDATE invocations SET state = 'unknown', call_not_after = 0")
+		require.NoError(t, err)
+		forge(t, s, tx, ledger.Draft{Chain: r.Chain(), Key: "invocation.unknown/i/1", Kind: ledger.InvocationUnknown, Run: "w"}, bodyOf(t, `{"attempt":1,"id":"i","snapshots":`+snapshots+`}`), nil, 0, "", "")
+		if err := tx.Commit(t.Context()); takes {
+			require.NoError(t, err, snapshots)
+		} else {
+			require.ErrorContains(t, err, "no entry of the ledger says", snapshots)
+		}
+	}
 }

@@ -898,6 +898,8 @@ BEGIN
 	END IF;
 	IF said IS NULL OR TG_RELID <> 'entries'::regclass THEN
 		fits := false;
+	ELSIF NOT (d -> 'snapshots' IS NULL OR canonical(d -> 'snapshots') ~ '^\{("after":"sha256:[0-9a-f]{64}"(,"before":"sha256:[0-9a-f]{64}")?|"before":"sha256:[0-9a-f]{64}")\}$') THEN
+		fits := false;
 	ELSIF money THEN
 		SELECT * INTO h FROM holds x WHERE x.id = about;
 		fits := NEW.chain = 'budget/' || h.currency AND convert_from(NEW.bytes, 'UTF8')::json ->> 'agent' = h.agent;
@@ -922,7 +924,7 @@ BEGIN
 				'"input_digest":' || quoted(nullif(d ->> 'input_digest', '')) || ',')
 			|| '"made_at":' || instant(floor(extract(epoch FROM (d ->> 'made_at')::timestamptz) * 1000)::bigint) || ',"node":' || quoted(c.node)
 			|| ',"number":' || c.number || ',"origin":' || quoted(c.origin) || concat(',"output_digest":' || quoted(nullif(d ->> 'output_digest', '')))
-			|| ',"root":' || quoted(d ->> 'root') || ',"state":' || quoted(d ->> 'state') || ',"visit":' || c.visit || ',"workflow":' || quoted(c.workflow) || '}';
+			|| ',"root":' || quoted(d ->> 'root') || concat(',"snapshots":' || canonical(d -> 'snapshots')) || ',"state":' || quoted(d ->> 'state') || ',"visit":' || c.visit || ',"workflow":' || quoted(c.workflow) || '}';
 	ELSE
 		part := regexp_match(about, '^(.*)/([0-9]+)(/resolved|/abandoned)?$');
 		SELECT * INTO i FROM invocations x WHERE x.id = part[1];
@@ -932,7 +934,7 @@ BEGIN
 		want := '{' || CASE WHEN (d ->> 'abandoned') IS NOT NULL THEN '"abandoned":true,' ELSE '' END || '"attempt":' || i.attempt
 			|| CASE WHEN i.state = 'calling' THEN ',"call_not_after":' || instant(i.call_not_after) || ',"decision_id":' || quoted(i.decision_id) ELSE '' END
 			|| ',"id":' || quoted(i.id) || CASE WHEN i.output_digest <> '' THEN ',"output_digest":' || quoted(i.output_digest) ELSE '' END
-			|| concat(',"stated":' || canonical(d -> 'stated')) || '}';
+			|| CASE WHEN i.state = 'calling' THEN '' ELSE concat(',"snapshots":' || canonical(d -> 'snapshots')) END || concat(',"stated":' || canonical(d -> 'stated')) || '}';
 	END IF;
 	IF NOT coalesce(fits AND (said = '' OR said = want), false) THEN
 		RAISE EXCEPTION 'no entry of the ledger says %, as its row does', NEW.key USING ERRCODE = 'integrity_constraint_violation';
