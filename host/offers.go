@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/catalog/live"
@@ -15,8 +17,12 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// atOnce is how many servers are asked at a time what they offer.
-const atOnce = 4
+// atOnce is how many servers are asked at a time what they offer, and askTime bounds how long one may
+// take.
+const (
+	atOnce  = 4
+	askTime = time.Minute
+)
 
 // offers asks the MCP servers that this host calls what they offer, before the first call needs
 // them, and logs where that is not what the catalog has. Each call looks again.
@@ -33,27 +39,27 @@ func (h *Host) offers(ctx context.Context, said *trust.Reader) {
 			templates[t.Provider] = append(templates[t.Provider], t)
 		}
 	}
-	var asked sync.WaitGroup
-	defer asked.Wait()
-	room := make(chan struct{}, atOnce)
+	var asked errgroup.Group
+	asked.SetLimit(atOnce)
 	for _, name := range slices.Sorted(maps.Keys(templates)) {
-		room <- struct{}{}
-		asked.Go(func() {
-			defer func() { <-room }()
+		asked.Go(func() error {
 			found, err := h.ask(ctx, name, templates[name])
 			if ctx.Err() != nil {
-				return
+				return nil
 			}
 			if err != nil {
-				o.Logger.WarnContext(ctx, "an MCP server is not held against the catalog", "server", name, "error", o.Secrets.Error(err))
+				o.Logger.WarnContext(ctx, "an MCP server is not held against the catalog", "server", name, "error", err)
 			}
 			for _, f := range found {
 				if f.Stale() {
 					o.Logger.WarnContext(ctx, "an MCP server does not offer what the catalog has", "operation", f.Server+"/"+f.Tool, "state", f.State, "problem", f.Problem)
 				}
 			}
+			return nil
 		})
 	}
+	_ = asked.Wait()
+	o.Logger.DebugContext(ctx, "what MCP servers offer was held against the catalog", "servers", len(templates))
 }
 
 // calls reports whether this host may call a provider.
@@ -91,6 +97,8 @@ func (h *Host) ask(ctx context.Context, name string, templates []catalog.Templat
 	}) {
 		return nil, fmt.Errorf("the digest of its endpoint is %s, which no operation of the catalog has", endpoint)
 	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	s, err := live.Ask(ctx, h.pool, name, templates)
 	if err != nil {
 		return nil, err
