@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -56,6 +57,23 @@ func trustPage(dir string) error {
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// toolsPage writes the commands that docs/tools.md begins with into a folder, each as a script.
+func toolsPage(dir string) error {
+	page, err := os.ReadFile(filepath.Join("..", "docs", "tools.md"))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for i, line := range strings.Split(strings.TrimSpace(fence.FindStringSubmatch(string(page))[2]), "\n") {
+		if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(i+1)+".sh"), []byte(line+"\n"), 0o600); err != nil {
 			return err
 		}
 	}

@@ -36,6 +36,7 @@ import (
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devroot"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/internal/npm"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
@@ -109,6 +110,7 @@ func scripts(t *testing.T, dir string) testscript.Params {
 	t.Helper()
 	temporal, err := devserver.Find(t.Context(), os.Stderr)
 	require.NoError(t, err)
+	programs := filepath.Dir(npm.Bin(t, "mcp-server-filesystem"))
 	return testscript.Params{
 		Dir:                 dir,
 		RequireExplicitExec: true,
@@ -120,7 +122,8 @@ func scripts(t *testing.T, dir string) testscript.Params {
 			e.Setenv("CHIMERA_DEV_PORT", "0")
 			e.Setenv("CHIMERA_DEV_UI_PORT", "0")
 			e.Setenv("GORACE", os.Getenv("GORACE"))
-			return trustPage(filepath.Join(e.WorkDir, "page"))
+			e.Setenv("NPM", programs)
+			return errors.Join(trustPage(filepath.Join(e.WorkDir, "page")), toolsPage(filepath.Join(e.WorkDir, "tools")))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":      exits,
