@@ -90,7 +90,7 @@ func (p *Program) sayAffected(server string, x *importedTool) {
 	if len(x.Plans) == 0 {
 		return
 	}
-	p.say("%s is used by %s: %s", printable(catalog.OperationName(server, x.Name)), agree(len(x.Plans), "a published plan", "published plans"), printable(listed(x.Plans)))
+	p.say("%s is used by %s: %s", foreign(catalog.OperationName(server, x.Name)), agree(len(x.Plans), "a published plan", "published plans"), foreign(listed(x.Plans)))
 }
 
 // listed are the first of some names.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"chimera.ai/engine/approval/display"
 	"chimera.ai/engine/diag"
 )
 
@@ -142,6 +143,9 @@ func (p *Program) Report(err error) int {
 	}
 	return f.code
 }
+
+// foreign is a text of an MCP server, or about one, on a line, by the characters that approvers see.
+func foreign(s string) string { return display.Escape(s) }
 
 // printable makes untrusted text safe for a terminal: it replaces all control
 // characters except line feeds and tabs.

@@ -31,9 +31,9 @@ func (p *Program) adopt(ctx context.Context, ask *asker, from string, named []st
 	}
 	for _, n := range found.Notes {
 		if n.Line > 0 {
-			p.say("%s:%d:%d: %s", from, n.Line, n.Column, printable(n.Text))
+			p.say("%s:%d:%d: %s", from, n.Line, n.Column, foreign(n.Text))
 		} else {
-			p.say("%s: %s", from, printable(n.Text))
+			p.say("%s: %s", from, foreign(n.Text))
 		}
 	}
 	var names, all []string
@@ -45,7 +45,7 @@ func (p *Program) adopt(ctx context.Context, ask *asker, from string, named []st
 		}
 		names = append(names, s.Name)
 		if _, there := c.MCPServers[s.Name]; there {
-			p.say("%s: the configuration has a server of that name, which stays as it is", printable(s.Name))
+			p.say("%s: the configuration has a server of that name, which stays as it is", foreign(s.Name))
 			continue
 		}
 		if err := p.pin(ctx, ask, resolver, &s); err != nil {
@@ -55,7 +55,7 @@ func (p *Program) adopt(ctx context.Context, ask *asker, from string, named []st
 	}
 	for _, name := range named {
 		if !slices.Contains(all, name) {
-			return nil, misuse("%s has no server %s", from, printable(name)).meant("", name, all, "")
+			return nil, misuse("%s has no server %s", from, foreign(name)).meant("", name, all, "")
 		}
 	}
 	if len(names) == 0 {
@@ -79,7 +79,7 @@ func (p *Program) adopt(ctx context.Context, ask *asker, from string, named []st
 	if err := p.rewriteSettings(file, text, next); err != nil {
 		return nil, err
 	}
-	p.say("%s in %s: %s", plural(len(add), "server"), file, printable(strings.Join(names, ", ")))
+	p.say("%s in %s: %s", plural(len(add), "server"), file, foreign(strings.Join(names, ", ")))
 	return names, nil
 }
 
@@ -137,20 +137,20 @@ func (p *Program) pin(ctx context.Context, ask *asker, r discover.Resolver, s *d
 			return unanswered("interrupted")
 		}
 		if err != nil {
-			p.say("%s: %s is not pinned, and its registry does not say which version there is: %s", printable(s.Name), printable(s.Unpinned.String()), printable(err.Error()))
+			p.say("%s: %s is not pinned, and its registry does not say which version there is: %s", foreign(s.Name), foreign(s.Unpinned.String()), foreign(err.Error()))
 			return nil
 		}
 		what := s.Unpinned.String()
 		if ask.ask {
-			no, err := ask.no("%s: %s is not pinned: whoever publishes it chooses what runs here. Pin it at %s? [Y/n]", printable(s.Name), printable(what), printable(version))
+			no, err := ask.no("%s: %s is not pinned: whoever publishes it chooses what runs here. Pin it at %s? [Y/n]", foreign(s.Name), foreign(what), foreign(version))
 			if err != nil || no {
 				return err
 			}
 		}
 		if err := s.Pin(version); err != nil {
-			return negative("%s: %s", printable(s.Name), err)
+			return negative("%s: %s", foreign(s.Name), err)
 		}
-		p.say("%s: %s is pinned at %s", printable(s.Name), printable(what), printable(version))
+		p.say("%s: %s is pinned at %s", foreign(s.Name), foreign(what), foreign(version))
 	}
 	return nil
 }

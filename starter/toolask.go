@@ -126,15 +126,15 @@ func (a *asker) inGroups(server string, open []*importedTool, hints bool) error 
 func (a *asker) about(server, title string, proposal intake.Proposal, of []*importedTool) error {
 	var names []string
 	for _, x := range of {
-		names = append(names, printable(x.Name))
+		names = append(names, foreign(x.Name))
 	}
-	a.p.say("\n%s: %s", printable(server), strings.Join(names, ", "))
+	a.p.say("\n%s: %s", foreign(server), strings.Join(names, ", "))
 	if title != "" && len(of) > 1 {
-		a.p.say("  %s", printable(title))
+		a.p.say("  %s", foreign(title))
 	}
 	if len(of) == 1 {
 		for _, w := range of[0].Warnings {
-			a.p.say("  ! %s", printable(w))
+			a.p.say("  ! %s", foreign(w))
 		}
 		if was := of[0].was; was != nil {
 			changes, err := fingerprint.Compare(was.Definition, of[0].definition)
@@ -142,7 +142,7 @@ func (a *asker) about(server, title string, proposal intake.Proposal, of []*impo
 				return negative("%s", err)
 			}
 			for _, c := range changes {
-				a.p.say("  ! %s", printable(c.String()))
+				a.p.say("  ! %s", foreign(c.String()))
 			}
 		}
 	}
@@ -153,7 +153,7 @@ func (a *asker) about(server, title string, proposal intake.Proposal, of []*impo
 	case proposal.Guess:
 		guess = " (a guess)"
 	}
-	a.p.say("  %s\n  proposed: %s, %s%s", printable(proposal.Reason), proposal.Effect, proposal.Status, guess)
+	a.p.say("  %s\n  proposed: %s, %s%s", foreign(proposal.Reason), proposal.Effect, proposal.Status, guess)
 	each := ""
 	if len(of) > 1 {
 		each = "[e]ach by itself, "

@@ -64,7 +64,7 @@ func toolShowCommand(p *Program, fs *flag.FlagSet) action {
 	return func(ctx context.Context, operands []string) error {
 		server, tool, ok := strings.Cut(operands[0], "/")
 		if !ok {
-			return misuse("a tool is named as SERVER/TOOL, not %q", printable(operands[0]))
+			return misuse("a tool is named as SERVER/TOOL, not %q", foreign(operands[0]))
 		}
 		if *asPlan {
 			env, err := p.environment(ctx, *catalogFile, "")
@@ -76,7 +76,7 @@ func toolShowCommand(p *Program, fs *flag.FlagSet) action {
 			}
 			t := env.templateOf(operands[0])
 			if t == nil {
-				return negative("the catalog has no tool %s", printable(operands[0])).withHint("%s writes it there.", p.command("tools", "import", server))
+				return negative("the catalog has no tool %s", foreign(operands[0])).withHint("%s writes it there.", p.command("tools", "import", server))
 			}
 			return p.planOf(env, t)
 		}
@@ -89,9 +89,9 @@ func toolShowCommand(p *Program, fs *flag.FlagSet) action {
 			if t.Name == tool {
 				return p.showTool(server, t)
 			}
-			names = append(names, server+"/"+t.Name)
+			names = append(names, foreign(server+"/"+t.Name))
 		}
-		return negative("the server %s has no tool %s", printable(server), printable(tool)).meant("", operands[0], names, "chimera tools list "+server+" lists them.")
+		return negative("the server %s has no tool %s", foreign(server), foreign(tool)).meant("", operands[0], names, "chimera tools list "+server+" lists them.")
 	}
 }
 
@@ -99,7 +99,7 @@ func toolShowCommand(p *Program, fs *flag.FlagSet) action {
 func (p *Program) showTool(server string, t mcp.Tool) error {
 	print, err := fingerprint.Tool(t.Raw)
 	if err != nil {
-		return negative("the tool %s/%s cannot be pinned: %s", printable(server), printable(t.Name), err)
+		return negative("the tool %s/%s cannot be pinned: %s", foreign(server), foreign(t.Name), err)
 	}
 	if p.json() {
 		return p.document(struct {
@@ -110,15 +110,17 @@ func (p *Program) showTool(server string, t mcp.Tool) error {
 			Definition  json.RawMessage             `json:"definition"`
 		}{server, t.Name, print.Digest, print.Parts, t.Raw})
 	}
-	p.printf("%s/%s\n  fingerprint: %s\n", printable(server), printable(t.Name), print.Digest)
+	p.printf("%s/%s\n  fingerprint: %s\n", foreign(server), foreign(t.Name), print.Digest)
 	for _, part := range fingerprint.Parts() {
 		p.printf("  %s: %s\n", part, print.Parts[part])
 	}
 	var text bytes.Buffer
 	if err := json.Indent(&text, t.Raw, "", "  "); err != nil {
-		return negative("the tool %s/%s: %s", printable(server), printable(t.Name), err)
+		return negative("the tool %s/%s: %s", foreign(server), foreign(t.Name), err)
 	}
-	p.printf("%s\n", printable(text.String()))
+	for line := range strings.Lines(text.String()) { // JSON has no line feed but between its parts
+		p.printf("%s\n", foreign(strings.TrimSuffix(line, "\n")))
+	}
 	return nil
 }
 
@@ -175,7 +177,7 @@ func (a asked) tools(ctx context.Context, server string) ([]mcp.Tool, error) {
 	all, err := a.Tools(ctx, server)
 	for _, t := range all {
 		if !bytes.Equal(a.issued.JSON(t.Raw), t.Raw) {
-			return nil, negative("the server %s repeats a token that it was sent, in the definition of a tool", printable(server))
+			return nil, negative("the server %s repeats a token that it was sent, in the definition of a tool", foreign(server))
 		}
 	}
 	return all, err
@@ -196,7 +198,7 @@ func (p *Program) asked(names []string, ask func(pool asked, name string) error)
 		err = closed
 	}
 	if known := (*contract.Error)(nil); errors.As(err, &known) {
-		return unanswered("%s", issued.Text(strings.ReplaceAll(err.Error(), "\n", "; ")))
+		return unanswered("%s", foreign(issued.Text(strings.ReplaceAll(err.Error(), "\n", "; "))))
 	}
 	return err
 }
@@ -210,7 +212,7 @@ func (p *Program) servers(names []string) (map[string]mcp.Server, error) {
 	known := slices.Sorted(maps.Keys(c.MCPServers))
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return nil, misuse("the configuration has no MCP server %s", printable(name)).meant("", name, known, "Servers stand in mcpServers.")
+			return nil, misuse("the configuration has no MCP server %s", foreign(name)).meant("", name, known, "Servers stand in mcpServers.")
 		}
 	}
 	if len(known) == 0 {
@@ -237,12 +239,12 @@ func (p *Program) sayOffers(all []live.Offer) error {
 		}{all})
 	}
 	for _, o := range all {
-		line := fmt.Sprintf("%-18s %s/%s", o.State, printable(o.Server), printable(o.Tool))
+		line := fmt.Sprintf("%-18s %s/%s", o.State, foreign(o.Server), foreign(o.Tool))
 		if o.Fingerprint != "" {
 			line += " " + o.Fingerprint
 		}
 		if o.Problem != "" {
-			line += ": " + printable(o.Problem)
+			line += ": " + foreign(o.Problem)
 		}
 		p.printf("%s\n", line)
 	}

@@ -85,14 +85,14 @@ func (p *Program) sayReport(r conform.Report) error {
 			if c.Detail != "" {
 				line += ": " + c.Detail
 			}
-			p.printf("%s\n", printable(line))
+			p.printf("%s\n", foreign(line))
 		}
 		if r.Hash != "" {
 			p.printf("server fingerprint: %s\nconformance hash: %s\n", r.ServerFingerprint, r.Hash)
 		}
 	}
 	if failed > 0 {
-		return negative("the server %s fails %s of the %d of the suite", printable(r.Server), plural(failed, "case"), len(verdicts))
+		return negative("the server %s fails %s of the %d of the suite", foreign(r.Server), plural(failed, "case"), len(verdicts))
 	}
 	return nil
 }

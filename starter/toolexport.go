@@ -83,7 +83,7 @@ func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
 	return func(ctx context.Context, operands []string) error {
 		server, tool, ok := strings.Cut(operands[0], "/")
 		if !ok {
-			return misuse("a tool is named as SERVER/TOOL, not %q", printable(operands[0]))
+			return misuse("a tool is named as SERVER/TOOL, not %q", foreign(operands[0]))
 		}
 		env, err := p.environment(ctx, *catalogFile, "")
 		if err != nil {
@@ -94,7 +94,7 @@ func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
 		}
 		i := slices.IndexFunc(env.catalog.Templates, func(t catalog.Template) bool { return t.Name() == operands[0] && t.Definition != nil })
 		if i < 0 {
-			return negative("the catalog has no definition of %s with which to compare", printable(operands[0])).
+			return negative("the catalog has no definition of %s with which to compare", foreign(operands[0])).
 				withHint("%s writes one.", p.command("tools", "import", server))
 		}
 		tools, err := p.listed(ctx, []string{server})
@@ -103,11 +103,11 @@ func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
 		}
 		at := slices.IndexFunc(tools[server], func(t mcp.Tool) bool { return t.Name == tool })
 		if at < 0 {
-			return negative("the server %s no longer has the tool %s", printable(server), printable(tool))
+			return negative("the server %s no longer has the tool %s", foreign(server), foreign(tool))
 		}
 		changes, err := fingerprint.Compare(env.catalog.Templates[i].Definition, tools[server][at].Raw)
 		if err != nil {
-			return negative("the tool %s: %s", printable(operands[0]), err)
+			return negative("the tool %s: %s", foreign(operands[0]), err)
 		}
 		if p.json() {
 			if changes == nil {
@@ -121,11 +121,11 @@ func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
 			}
 		} else {
 			for _, c := range changes {
-				p.printf("%s\n", printable(c.String()))
+				p.printf("%s\n", foreign(c.String()))
 			}
 		}
 		if len(changes) > 0 {
-			return negative("%s is not the tool that was imported", printable(operands[0])).
+			return negative("%s is not the tool that was imported", foreign(operands[0])).
 				withHint("%s asks what to make of it.", p.command("tools", "import", server, "--only", tool))
 		}
 		return nil

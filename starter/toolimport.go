@@ -62,7 +62,7 @@ func toolImportCommand(p *Program, fs *flag.FlagSet) action {
 	return func(ctx context.Context, operands []string) error {
 		for _, pattern := range o.only {
 			if _, err := path.Match(pattern, ""); err != nil {
-				return misuse("--only: %s is not a pattern", printable(pattern))
+				return misuse("--only: %s is not a pattern", foreign(pattern))
 			}
 		}
 		ask, err := p.asker(&o)
@@ -153,7 +153,7 @@ func (p *Program) importTools(ctx context.Context, ask *asker, o *intakeOptions,
 			return misuse("--manifest is of one server: name it")
 		}
 		if _, there := c.MCPServers[servers[0]]; !there {
-			return misuse("the configuration has no MCP server %s", printable(servers[0])).meant("", servers[0], slices.Sorted(maps.Keys(c.MCPServers)), "Servers stand in mcpServers.")
+			return misuse("the configuration has no MCP server %s", foreign(servers[0])).meant("", servers[0], slices.Sorted(maps.Keys(c.MCPServers)), "Servers stand in mcpServers.")
 		}
 		if o.published, err = p.readManifest(ctx, &c, o.manifest, servers[0]); err != nil {
 			return err
@@ -169,7 +169,7 @@ func (p *Program) importTools(ctx context.Context, ask *asker, o *intakeOptions,
 			if len(servers) == 1 || !errors.As(err, &f) || ctx.Err() != nil {
 				return err
 			}
-			p.say("%s: nothing is imported: %s", printable(name), f.Error())
+			p.say("%s: nothing is imported: %s", foreign(name), f.Error())
 			failed = true
 			continue
 		}
@@ -214,7 +214,7 @@ func (p *Program) imported(c *config.Config, file string) (have map[string]catal
 		}
 		for _, t := range all.Templates {
 			if t.Definition == nil {
-				return nil, nil, misuse("%s has %s without its definition, and is not a file of imported tools alone", file, printable(t.Name())).
+				return nil, nil, misuse("%s has %s without its definition, and is not a file of imported tools alone", file, foreign(t.Name())).
 					withHint("Name another file with --out, or with tools in chimera.yaml.")
 			}
 			have[t.Name()] = t
@@ -279,7 +279,7 @@ func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, serv
 	}
 	instructions, err := fingerprint.Instructions(said.Instructions)
 	if err != nil {
-		return answer, negative("the server %s: %s", printable(server), err)
+		return answer, negative("the server %s: %s", foreign(server), err)
 	}
 	endpoint := ""
 	if o.here {
@@ -298,7 +298,7 @@ func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, serv
 		}
 	}
 	if ask.ask && !hints && slices.ContainsFunc(open, func(x *importedTool) bool { return annotated(x.definition) }) {
-		if hints, err = ask.yes("The server %s says of its tools what they do. Do you believe it? [y/N]", printable(server)); err != nil {
+		if hints, err = ask.yes("The server %s says of its tools what they do. Do you believe it? [y/N]", foreign(server)); err != nil {
 			return answer, err
 		}
 	}
@@ -316,7 +316,7 @@ func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, serv
 	known[server] = append(known[server], names...)
 	for _, x := range open {
 		if err := x.propose(hints); err != nil {
-			return answer, negative("the tool %s/%s: %s", printable(server), printable(x.Name), err)
+			return answer, negative("the tool %s/%s: %s", foreign(server), foreign(x.Name), err)
 		}
 		if o.published != nil {
 			x.publish(o.published)
@@ -342,10 +342,10 @@ func (p *Program) introspect(ctx context.Context, server string) (tools []mcp.To
 		}
 		digest, err := fingerprint.Server(said.Endpoint, said.Introduction, prints)
 		if err != nil {
-			return nil, said, "", negative("the tools of %s: %s", printable(server), err)
+			return nil, said, "", negative("the tools of %s: %s", foreign(server), err)
 		}
 		if again > 0 && print != digest {
-			return nil, said, "", negative("the server %s offers other tools each time it is asked", printable(server))
+			return nil, said, "", negative("the server %s offers other tools each time it is asked", foreign(server))
 		}
 		print = digest
 	}
@@ -546,12 +546,12 @@ func written(all *catalog.Catalog, have map[string]catalog.Template, changes []c
 			return err
 		}
 		if want[t.Name()] != said(facts, t.Status, t.Fingerprint) {
-			return fmt.Errorf("%s would not be what it should", printable(t.Name()))
+			return fmt.Errorf("%s would not be what it should", foreign(t.Name()))
 		}
 		delete(want, t.Name())
 	}
 	for name := range want {
-		return fmt.Errorf("%s would be missing", printable(name))
+		return fmt.Errorf("%s would be missing", foreign(name))
 	}
 	return nil
 }
@@ -619,21 +619,21 @@ func (p *Program) sayImported(answers []intakeAnswer, file string) error {
 	for _, a := range answers {
 		imported := 0
 		for _, x := range a.Tools {
-			line := fmt.Sprintf("%-10s %s/%s", x.State, printable(a.Server), printable(x.Name))
+			line := fmt.Sprintf("%-10s %s/%s", x.State, foreign(a.Server), foreign(x.Name))
 			switch x.State {
 			case toolNew, toolChanged:
 				imported++
 				line += fmt.Sprintf(" %s %s", x.Effect, x.Status)
 			case toolLeftOut:
 				if n := len(x.Warnings); n > 0 {
-					line += ": " + printable(x.Warnings[n-1])
+					line += ": " + foreign(x.Warnings[n-1])
 				}
 			}
 			p.printf("%s\n", line)
 			p.sayAffected(a.Server, x)
 		}
 		if imported > 0 {
-			p.say("%s of %s in %s", plural(imported, "tool"), printable(a.Server), fromHere(file))
+			p.say("%s of %s in %s", plural(imported, "tool"), foreign(a.Server), fromHere(file))
 		}
 	}
 	return nil

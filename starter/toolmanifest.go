@@ -76,7 +76,7 @@ func (p *Program) declared(ctx context.Context, m *trust.Manifest, catalogFile s
 	for _, t := range tools {
 		print, err := fingerprint.Tool(t.Raw)
 		if err != nil {
-			return "", negative("the tool %s/%s cannot be pinned: %s", printable(m.Provider), printable(t.Name), err)
+			return "", negative("the tool %s/%s cannot be pinned: %s", foreign(m.Provider), foreign(t.Name), err)
 		}
 		effect, err := effectOf(m.Provider, t, env.catalog)
 		if err != nil {
@@ -87,11 +87,11 @@ func (p *Program) declared(ctx context.Context, m *trust.Manifest, catalogFile s
 	}
 	slices.SortFunc(m.Tools, func(a, b trust.ManifestTool) int { return strings.Compare(a.Name, b.Name) })
 	if m.ToolsFingerprint, err = fingerprint.Tools(prints); err != nil {
-		return "", negative("the server %s cannot be pinned: %s", printable(m.Provider), err)
+		return "", negative("the server %s cannot be pinned: %s", foreign(m.Provider), err)
 	}
 	server, err := fingerprint.Server(said.Endpoint, said.Introduction, prints)
 	if err != nil {
-		return "", negative("the server %s cannot be pinned: %s", printable(m.Provider), err)
+		return "", negative("the server %s cannot be pinned: %s", foreign(m.Provider), err)
 	}
 	return server, nil
 }
@@ -106,12 +106,12 @@ func effectOf(server string, tool mcp.Tool, operations *catalog.Catalog) (plan.E
 	says, err := intake.Propose(tool.Raw, true)
 	switch {
 	case err != nil:
-		return "", negative("the tool %s/%s: %s", printable(server), printable(tool.Name), err)
+		return "", negative("the tool %s/%s: %s", foreign(server), foreign(tool.Name), err)
 	case says.Guess:
-		return "", negative("nothing says which effect %s/%s has", printable(server), printable(tool.Name)).
+		return "", negative("nothing says which effect %s/%s has", foreign(server), foreign(tool.Name)).
 			withHint("Give the tool annotations, such as readOnlyHint, or put it into the catalog.")
 	case says.Status == plan.Block:
-		return "", negative("nobody knows which effect %s/%s has: %s", printable(server), printable(tool.Name), says.Reason)
+		return "", negative("nobody knows which effect %s/%s has: %s", foreign(server), foreign(tool.Name), says.Reason)
 	}
 	return says.Effect, nil
 }
@@ -132,18 +132,18 @@ func (p *Program) conformed(m *trust.Manifest, server, file string) error {
 	}
 	found := r.Summary()
 	if err := found.Suffices(); err != nil {
-		return negative("the report %s: %s", src.Name, printable(err.Error()))
+		return negative("the report %s: %s", src.Name, foreign(err.Error()))
 	}
 	if err := m.Conformed(found); err != nil {
 		return negative("the report %s: %s", src.Name, err)
 	}
 	switch {
 	case r.Server != m.Provider:
-		return negative("the report %s is of the server %s, not of %s", src.Name, printable(r.Server), printable(m.Provider))
+		return negative("the report %s is of the server %s, not of %s", src.Name, foreign(r.Server), foreign(m.Provider))
 	case r.ServerFingerprint != server:
-		return negative("the report %s is of another server: its fingerprint is %s, and that of the server as it is %s", src.Name, printable(r.ServerFingerprint), server)
+		return negative("the report %s is of another server: its fingerprint is %s, and that of the server as it is %s", src.Name, foreign(r.ServerFingerprint), server)
 	case r.Hash != m.ConformanceHash:
-		return negative("the report %s has the hash %s, and that of what it says is %s", src.Name, printable(r.Hash), m.ConformanceHash)
+		return negative("the report %s has the hash %s, and that of what it says is %s", src.Name, foreign(r.Hash), m.ConformanceHash)
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func (p *Program) signManifest(ctx context.Context, m trust.Manifest, ref, out s
 			Manifest trust.Manifest `json:"manifest"`
 		}{out, digest, m})
 	}
-	p.printf("%s %s with %s: %s\n", printable(m.Provider), m.Version, plural(len(m.Tools), "tool"), digest)
+	p.printf("%s %s with %s: %s\n", foreign(m.Provider), m.Version, plural(len(m.Tools), "tool"), digest)
 	return nil
 }
 
@@ -248,13 +248,13 @@ func (p *Program) manifestOf(named string) (*verified, []byte, error) {
 	server := slices.Contains(known, named)
 	if server {
 		if v.File = c.MCPServers[named].Manifest; v.File == "" {
-			return nil, nil, misuse("the configuration has no manifest of the MCP server %s", printable(named)).withHint("Set mcpServers.%s.manifest, or name the file.", named)
+			return nil, nil, misuse("the configuration has no manifest of the MCP server %s", foreign(named)).withHint("Set mcpServers.%s.manifest, or name the file.", named)
 		}
 	}
 	raw, err := wholefile.Read(v.File, trust.MaxManifest)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !server:
-		return nil, nil, misuse("%s is neither an MCP server of the configuration nor a file", printable(named)).meant("", named, known, "Servers stand in mcpServers.")
+		return nil, nil, misuse("%s is neither an MCP server of the configuration nor a file", foreign(named)).meant("", named, known, "Servers stand in mcpServers.")
 	case err != nil:
 		return nil, nil, misuse("%s", err)
 	}
@@ -262,7 +262,7 @@ func (p *Program) manifestOf(named string) (*verified, []byte, error) {
 		return nil, nil, negative("%s: %s", v.File, err)
 	}
 	if server && v.Manifest.Provider != named {
-		return nil, nil, negative("%s is the manifest of the server %s, not of %s", v.File, printable(v.Manifest.Provider), printable(named))
+		return nil, nil, negative("%s is the manifest of the server %s, not of %s", v.File, foreign(v.Manifest.Provider), foreign(named))
 	}
 	return v, raw, nil
 }
@@ -338,31 +338,31 @@ func (p *Program) sayVerified(v *verified) error {
 			return err
 		}
 	} else {
-		p.printf("%s %s: %s\n", printable(m.Provider), m.Version, v.Digest)
+		p.printf("%s %s: %s\n", foreign(m.Provider), m.Version, v.Digest)
 		if v.Publisher != "" {
-			p.printf("  published by %s at %s\n", printable(v.Publisher), m.Issued)
+			p.printf("  published by %s at %s\n", foreign(v.Publisher), m.Issued)
 		}
 		if m.ConformanceHash != "" {
-			p.printf("  conformance: %s %s\n    %s\n    by the server %s\n", printable(m.Suite), m.ConformanceHash, printable(tally(m)), m.ServerFingerprint)
+			p.printf("  conformance: %s %s\n    %s\n    by the server %s\n", foreign(m.Suite), m.ConformanceHash, foreign(tally(m)), m.ServerFingerprint)
 		}
 		if from := m.Provenance; from != nil {
-			p.printf("  built from: %s\n", printable(from.String()))
+			p.printf("  built from: %s\n", foreign(from.String()))
 		}
 		for _, t := range m.Tools {
-			p.printf("  %-12s %s %s\n", t.Effect, printable(t.Name), t.Fingerprint)
+			p.printf("  %-12s %s %s\n", t.Effect, foreign(t.Name), t.Fingerprint)
 		}
 		for _, d := range v.Problems {
 			line := "wrong"
 			if d.Tool != "" {
 				line += " " + m.Provider + "/" + d.Tool
 			}
-			p.printf("%s\n", printable(line+": "+d.Problem))
+			p.printf("%s\n", foreign(line+": "+d.Problem))
 		}
 	}
 	if len(v.Problems) == 0 {
 		return nil
 	}
-	no := negative("the manifest of %s fails: %s", printable(m.Provider), plural(len(v.Problems), "problem"))
+	no := negative("the manifest of %s fails: %s", foreign(m.Provider), plural(len(v.Problems), "problem"))
 	if !v.Accepted {
 		act, err := json.Marshal(trust.Acts{&trust.AcceptManifest{Provider: m.Provider, Version: m.Version, Digest: v.Digest}})
 		if err != nil {

@@ -23,7 +23,7 @@ import (
 // that is somebody whom the admins do not let.
 func (p *Program) readManifest(ctx context.Context, c *config.Config, file, server string) (*verified, error) {
 	if has := c.MCPServers[server].Manifest; has != "" && !sameFile(has, file) {
-		return nil, misuse("the configuration has another manifest of the server %s (mcpServers.%s.manifest): %s", printable(server), printable(server), fromHere(has))
+		return nil, misuse("the configuration has another manifest of the server %s (mcpServers.%s.manifest): %s", foreign(server), foreign(server), fromHere(has))
 	}
 	raw, err := wholefile.Read(file, trust.MaxManifest)
 	if err != nil {
@@ -34,17 +34,17 @@ func (p *Program) readManifest(ctx context.Context, c *config.Config, file, serv
 		return nil, negative("%s: %s", file, err)
 	}
 	if v.Manifest.Provider != server {
-		return nil, negative("%s is the manifest of the server %s, not of %s", file, printable(v.Manifest.Provider), printable(server))
+		return nil, negative("%s is the manifest of the server %s, not of %s", file, foreign(v.Manifest.Provider), foreign(server))
 	}
 	envelope, err := trust.ParseEnvelope(raw, trust.ManifestType)
 	if err != nil {
 		return nil, negative("%s: %s", file, err)
 	}
 	m := &v.Manifest
-	p.say("%s: the manifest %s of %s, %s", printable(server), m.Version, m.Issued, v.Digest)
+	p.say("%s: the manifest %s of %s, %s", foreign(server), m.Version, m.Issued, v.Digest)
 	s, err := p.stated(ctx)
 	if err != nil {
-		p.say("  who may sign it is not known here: %s", printable(err.Error()))
+		p.say("  who may sign it is not known here: %s", foreign(err.Error()))
 	}
 	if v.Publisher, err = trust.ManifestPublisher(s, raw); err != nil {
 		for _, a := range s.Publishers {
@@ -55,19 +55,19 @@ func (p *Program) readManifest(ctx context.Context, c *config.Config, file, serv
 	}
 	v.Accepted = s.Accepts(m, v.Digest) == nil
 	if v.Publisher != "" {
-		p.say("  signed by the publisher %s", printable(v.Publisher))
+		p.say("  signed by the publisher %s", foreign(v.Publisher))
 	} else {
 		var ids []string
 		for _, sig := range envelope.Signatures {
 			ids = append(ids, cmp.Or(sig.KeyID, "one without an id"))
 		}
-		p.say("  signed, it says, with the key %s, of no publisher that is known here: nothing is verified", printable(strings.Join(ids, ", ")))
+		p.say("  signed, it says, with the key %s, of no publisher that is known here: nothing is verified", foreign(strings.Join(ids, ", ")))
 	}
 	if from := m.Provenance; from != nil {
-		p.say("  built from: %s", printable(from.String()))
+		p.say("  built from: %s", foreign(from.String()))
 	}
 	if m.ConformanceHash != "" {
-		p.say("  conformance: %s %s", printable(m.Suite), m.ConformanceHash)
+		p.say("  conformance: %s %s", foreign(m.Suite), m.ConformanceHash)
 	}
 	return v, nil
 }
@@ -99,9 +99,9 @@ func (p *Program) offered(v *verified, tools []mcp.Tool) error {
 		return nil
 	}
 	for _, d := range v.Problems {
-		p.say("  ! %s", printable(v.Manifest.Provider+"/"+d.Tool+": "+d.Problem))
+		p.say("  ! %s", foreign(v.Manifest.Provider+"/"+d.Tool+": "+d.Problem))
 	}
-	return negative("the server %s is not as its manifest says: %s", printable(v.Manifest.Provider), plural(len(v.Problems), "problem"))
+	return negative("the server %s is not as its manifest says: %s", foreign(v.Manifest.Provider), plural(len(v.Problems), "problem"))
 }
 
 // publish proposes what a manifest says of a tool, as the word of its publisher, unless the catalog
@@ -152,7 +152,7 @@ func (p *Program) nameManifest(c *config.Config, v *verified, write bool) error 
 	if v.Publisher == "" {
 		add = fmt.Sprintf(`{"act":"publisher.add","data":{"id":"…","person":"…","key":"…","uses":["manifests"],"providers":[%q]}},`, server)
 	}
-	p.say(`%s: workers take the manifest, and start, once the admins have stated [%s{"act":"manifest.accept","data":%s}]`, printable(server), add, accept)
+	p.say(`%s: workers take the manifest, and start, once the admins have stated [%s{"act":"manifest.accept","data":%s}]`, foreign(server), add, accept)
 	return nil
 }
 

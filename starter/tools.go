@@ -143,7 +143,7 @@ func toolActs(operations *catalog.Catalog, named []string, status string) (trust
 	}
 	for _, name := range named {
 		if !found[name] {
-			err := negative("the catalog has no operation %s", printable(name))
+			err := negative("the catalog has no operation %s", foreign(name))
 			if near := syntax.Nearest(name, known); near != "" {
 				err = err.withHint("Did you mean %s?", near)
 			}
