@@ -172,15 +172,23 @@ type asked struct {
 	issued *redact.Secrets
 }
 
-// tools lists the tools of a server. What it declares is written to files, and must not hold a token.
+// tools lists the tools of a server.
 func (a asked) tools(ctx context.Context, server string) ([]mcp.Tool, error) {
 	all, err := a.Tools(ctx, server)
-	for _, t := range all {
-		if !bytes.Equal(a.issued.JSON(t.Raw), t.Raw) {
-			return nil, negative("the server %s repeats a token that it was sent, in the definition of a tool", foreign(server))
-		}
+	if err == nil {
+		err = a.silent(server, all)
 	}
 	return all, err
+}
+
+// silent refuses tools that repeat a token: what servers declare is shown, and written to files.
+func (a asked) silent(server string, tools []mcp.Tool) error {
+	for _, t := range tools {
+		if !bytes.Equal(a.issued.JSON(t.Raw), t.Raw) {
+			return negative("the server %s repeats a token that it was sent, in the definition of a tool", foreign(server))
+		}
+	}
+	return nil
 }
 
 // asked starts servers of the configuration, or all of them if none is named, and asks each.

@@ -8,6 +8,7 @@ import (
 	flag "github.com/spf13/pflag"
 
 	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/catalog/live"
 	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/mcp"
@@ -92,20 +93,25 @@ func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
 		if env.findings.HasErrors() {
 			return &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
 		}
-		i := slices.IndexFunc(env.catalog.Templates, func(t catalog.Template) bool { return t.Name() == operands[0] && t.Definition != nil })
-		if i < 0 {
+		t := env.templateOf(operands[0])
+		if t == nil || t.Definition == nil && t.Resource == nil {
 			return negative("the catalog has no definition of %s with which to compare", foreign(operands[0])).
 				withHint("%s writes one.", p.command("tools", "import", server))
 		}
-		tools, err := p.listed(ctx, []string{server})
+		var is live.Server
+		err = p.asked([]string{server}, func(pool asked, name string) (err error) {
+			if is, err = live.Ask(ctx, pool.Pool, name, env.catalog.Templates); err == nil {
+				err = pool.silent(name, is.Tools)
+			}
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		at := slices.IndexFunc(tools[server], func(t mcp.Tool) bool { return t.Name == tool })
-		if at < 0 {
+		if t.Resource == nil && !slices.ContainsFunc(is.Tools, func(x mcp.Tool) bool { return x.Name == tool }) {
 			return negative("the server %s no longer has the tool %s", foreign(server), foreign(tool))
 		}
-		changes, err := fingerprint.Compare(env.catalog.Templates[i].Definition, tools[server][at].Raw)
+		changes, err := is.Changes(t)
 		if err != nil {
 			return negative("the tool %s: %s", foreign(operands[0]), err)
 		}
@@ -120,12 +126,10 @@ func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
 				return err
 			}
 		} else {
-			for _, c := range changes {
-				p.printf("%s\n", foreign(c.String()))
-			}
+			p.changed(changes)
 		}
 		if len(changes) > 0 {
-			return negative("%s is not the tool that was imported", foreign(operands[0])).
+			return negative("%s is not what was imported", foreign(operands[0])).
 				withHint("%s asks what to make of it.", p.command("tools", "import", server, "--only", tool))
 		}
 		return nil
