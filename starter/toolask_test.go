@@ -97,3 +97,42 @@ func TestAskerPublished(t *testing.T) {
 	require.Contains(t, screen.String(), "That is what the catalog says of it so far.")
 	require.NotContains(t, screen.String(), "(a guess)")
 }
+
+// TestAskerPlace: where a server is counts if somebody says so, and for a tool that it counts for
+// already nobody is asked.
+func TestAskerPlace(t *testing.T) {
+	for _, c := range []struct {
+		name, answers string
+		ask, here     bool
+		pinned        bool // the catalog has an endpoint
+		want, said    string
+	}{
+		{"yes", "\n", true, false, false, "sha256:here", "[Y/n]"},
+		{"no", "n\n", true, false, false, "", "[Y/n]"},
+		{"flag", "", true, true, false, "", ""},
+		{"pinned", "", true, false, true, "", ""},
+		{"no terminal", "", false, false, false, "", "s: where the server is does not count"},
+		{"no terminal, flag", "", false, true, false, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var screen bytes.Buffer
+			a := &asker{p: &Program{Stderr: &screen}, in: bufio.NewReader(strings.NewReader(c.answers)), ask: c.ask}
+			x := &importedTool{Name: "x"}
+			if c.pinned {
+				x.was = &catalog.Template{Endpoints: []string{"sha256:there"}}
+			}
+			require.NoError(t, a.place("s", "sha256:here", c.here, []*importedTool{x}))
+			require.Equal(t, c.want, x.endpoint)
+			if c.answers != "" { // once for all servers: the answers end
+				y := &importedTool{Name: "y"}
+				require.NoError(t, a.place("r", "sha256:there", c.here, []*importedTool{y}))
+				require.Equal(t, c.want != "", y.endpoint == "sha256:there")
+			}
+			if c.said == "" {
+				require.Empty(t, screen.String())
+			} else {
+				require.Contains(t, screen.String(), c.said)
+			}
+		})
+	}
+}

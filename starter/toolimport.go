@@ -302,6 +302,9 @@ func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, serv
 			return answer, err
 		}
 	}
+	if err := ask.place(server, said.Endpoint, o.here, open); err != nil {
+		return answer, err
+	}
 	var names []string
 	for _, t := range tools {
 		names = append(names, t.Name)
