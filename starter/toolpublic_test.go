@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/mcp"
+)
+
+// TestImportPublicTools: each of the public definitions becomes a template with its schemas as they
+// came, and few answers suffice for all of them.
+func TestImportPublicTools(t *testing.T) {
+	raw, err := os.ReadFile("../../shared/data/mcp-tools.json")
+	if errors.Is(err, os.ErrNotExist) {
+		raw, err = os.ReadFile("../../../shared/data/mcp-tools.json") // from a worktree
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	require.NoError(t, err)
+	var definitions []json.RawMessage
+	require.NoError(t, json.Unmarshal(raw, &definitions))
+	require.Len(t, definitions, 439)
+	type declared struct{ Server, Name string }
+	servers := map[string][]*importedTool{}
+	schemas := map[string][2]json.RawMessage{}
+	for _, d := range definitions {
+		var of declared
+		var has map[string]json.RawMessage
+		require.NoError(t, json.Unmarshal(d, &of))
+		require.NoError(t, json.Unmarshal(d, &has))
+		x := examine(of.Server, mcp.Tool{Name: of.Name, Raw: d}, nil, nil, "", "")
+		require.Equal(t, toolNew, x.State, "%s: %s", of, x.Warnings)
+		require.NoError(t, x.propose(false))
+		servers[of.Server] = append(servers[of.Server], x)
+		schemas[catalog.OperationName(of.Server, of.Name)] = [2]json.RawMessage{has["inputSchema"], has["outputSchema"]}
+	}
+	var screen bytes.Buffer
+	a := &asker{p: &Program{Stderr: &screen}, in: bufio.NewReader(strings.NewReader(strings.Repeat("a\n", len(definitions)))), ask: true}
+	var entries []catalog.Entry
+	looks := 0
+	for server, tools := range servers {
+		require.NoError(t, a.place(server, "", false, tools))
+		require.NoError(t, a.decide(&intakeOptions{}, server, tools, false))
+		for _, x := range tools {
+			e, err := x.entry(server)
+			require.NoError(t, err)
+			entries = append(entries, e)
+			if x.look {
+				looks++
+			}
+		}
+	}
+	require.Equal(t, 5, looks)
+	require.Equal(t, 1, strings.Count(screen.String(), "[Y/n]"), "where the servers are is asked once")
+	require.LessOrEqual(t, strings.Count(screen.String(), "[a]ccept"), 30)
+	text, err := catalog.Write(entries)
+	require.NoError(t, err)
+	all, ds := compiler.ParseCatalog(compiler.Source{Name: toolsFile, Text: text})
+	require.False(t, ds.HasErrors(), "%v", ds)
+	require.Len(t, all.Templates, len(definitions))
+	for i := range all.Templates {
+		have := &all.Templates[i]
+		want := schemas[have.Name()]
+		require.JSONEq(t, string(want[0]), string(have.InputSchema), have.Name())
+		if want[1] != nil && string(want[1]) != "null" {
+			require.JSONEq(t, string(want[1]), string(have.OutputSchema), have.Name())
+		}
+	}
+}
