@@ -10,6 +10,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/expr"
+	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/trust"
@@ -61,10 +62,18 @@ func (f *Effects) Node(ctx context.Context, call contract.Call) (contract.Outcom
 }
 
 // listed stores the definition with which a failed call may be made once people have approved that,
-// if there is one.
+// if there is one that they can review.
 func (f *Effects) listed(store context.Context, call *contract.Call, failure error) (contract.Value, error) {
 	e := new(contract.Error)
 	if call.Permit == nil || !errors.As(failure, &e) || e.Kind != contract.NeedsReview || e.Listed == nil {
+		return nil, failure
+	}
+	n, err := find(store, f.Plans, call.Plan, call.Node)
+	if err != nil {
+		return nil, err
+	}
+	bench := f.Bench()
+	if bench.Definition == nil || !reviewable(bench.Definition(n.spec.Activity(), n.spec.Fingerprint), e.Listed) {
 		return nil, failure
 	}
 	values := []contract.Value{e.Listed}
@@ -72,6 +81,26 @@ func (f *Effects) listed(store context.Context, call *contract.Call, failure err
 		return nil, err
 	}
 	return values[0], failure
+}
+
+// maxDefinition and maxWords are the guardian's bounds of each definition and of the words that differ,
+// in bytes. It rejects what exceeds them; what is not offered to it needs a review elsewhere.
+const (
+	maxDefinition = 64 << 10
+	maxWords      = 16 << 10
+)
+
+// reviewable reports whether people can be asked to read how two definitions differ.
+func reviewable(pinned, listed json.RawMessage) bool {
+	if len(pinned) > maxDefinition || len(listed) > maxDefinition {
+		return false
+	}
+	words, err := fingerprint.Compare(pinned, listed)
+	n := 0
+	for _, w := range words {
+		n += len(w.Was) + len(w.Is)
+	}
+	return err == nil && n <= maxWords
 }
 
 // call makes the call of a node, or says what an earlier one did. ctx is the call's, store

@@ -76,10 +76,10 @@ const (
 	MaxInputs = 1 << 20
 	maxName   = 1 << 10
 	maxPorts  = 1000
-	// MaxDefinition bounds each definition of an action, and maxWords the words that differ, in bytes: people
-	// read them.
+	// MaxDefinition bounds each definition of an action, and MaxWords the words that differ, in bytes: people
+	// read them. Package activities has the same bounds.
 	MaxDefinition = 64 << 10
-	maxWords      = 16 << 10
+	MaxWords      = 16 << 10
 )
 
 // Digest identifies the action: "sha256:" and 64 hex digits. The salt keeps those who
@@ -165,8 +165,8 @@ func (a *Action) reworded() (pinned string, words []fingerprint.Change, err erro
 	for _, w := range words {
 		n += len(w.Was) + len(w.Is)
 	}
-	if n > maxWords {
-		return "", nil, fmt.Errorf("%d bytes of words differ, more than the %d that people are asked to read", n, maxWords)
+	if n > MaxWords {
+		return "", nil, fmt.Errorf("%d bytes of words differ, more than the %d that people are asked to read", n, MaxWords)
 	}
 	return was.Digest, words, nil
 }
