@@ -57,7 +57,7 @@ func (p *Program) again(ctx context.Context, env *environment, refs []string) er
 	}
 	if len(refs) == 0 {
 		if refs, err = latest(ctx, store); err != nil {
-			return storeError(err)
+			return err
 		}
 	}
 	all := []republished{}
@@ -134,15 +134,16 @@ func (p *Program) anew(ctx context.Context, env *environment, at *place, store l
 		out.State = againUnchanged
 		return out, nil
 	}
-	version := was.Version
-	for err = nil; err == nil; _, err = store.Plan(bounded, was.Name+"@"+version) {
-		if version = nextBuild(version); !fields.Versions.Re.MatchString(version) {
-			out.State, out.Problem = againRefused, "its version has no room for a build number: raise it in the file, and publish that"
-			return out, nil
-		}
-	}
-	if !errors.Is(err, ledger.ErrNotFound) {
-		return out, storeError(err)
+	version, same, err := p.freeVersion(bounded, env, at, store, was, src)
+	switch {
+	case err != nil:
+		return out, err
+	case same:
+		out.State = againUnchanged
+		return out, nil
+	case version == "":
+		out.State, out.Problem = againRefused, "its version has no room for a build number: raise it in the file, and publish that"
+		return out, nil
 	}
 	if src.Text, err = reversioned(src, version); err != nil {
 		return out, err
@@ -161,6 +162,38 @@ func (p *Program) anew(ctx context.Context, env *environment, at *place, store l
 	}
 	out.State, out.Next = againPublished, published(next)
 	return out, nil
+}
+
+// freeVersion returns the first version after that of a plan that is not published, or the one under which
+// the plan is published as it compiles now, if its author may still publish; then same is true. It is ""
+// if a version has no room for a build number.
+func (p *Program) freeVersion(ctx context.Context, env *environment, at *place, store ledger.Store, was ledger.Plan, src compiler.Source) (version string, same bool, err error) {
+	for version = nextBuild(was.Version); fields.Versions.Re.MatchString(version); version = nextBuild(version) {
+		row, err := store.Plan(ctx, was.Name+"@"+version)
+		switch {
+		case errors.Is(err, ledger.ErrNotFound):
+			return version, false, nil
+		case err != nil:
+			return "", false, storeError(err)
+		}
+		next := compiler.Source{Name: src.Name}
+		if next.Text, err = reversioned(src, version); err != nil {
+			return "", false, err
+		}
+		_, _, digest, err := env.digest(next)
+		if err != nil {
+			return "", false, err
+		}
+		if digest != row.Digest {
+			continue
+		}
+		_, err = p.published(ctx, at, digest)
+		if f := (*failure)(nil); errors.As(err, &f) && f.code == exitNegative {
+			continue // its author may not publish any longer
+		}
+		return version, true, err
+	}
+	return "", false, nil
 }
 
 // nextBuild is a version with the next build number: 1.0+1 after 1.0, and 1.0+2 after that.
@@ -188,26 +221,27 @@ func reversioned(src compiler.Source, version string) ([]byte, error) {
 	return slices.Concat(src.Text[:at.Start.Byte], []byte(fields.Quoted(version)), src.Text[at.End.Byte:]), nil
 }
 
-// maxPlans bounds how many published plans are looked at.
+// maxPlans bounds how many versions of published plans are looked at.
 const maxPlans = 100_000
 
-// latest returns the names of all published plans, sorted.
+// latest returns the names of all published plans, sorted. More than maxPlans versions of plans are an
+// error.
 func latest(ctx context.Context, store ledger.Plans) ([]string, error) {
 	const page = 1000
 	names := map[string]bool{}
-	for offset := 0; offset < maxPlans; offset += page {
+	for offset := 0; offset <= maxPlans; offset += page {
 		bounded, cancel := context.WithTimeout(ctx, callTimeout)
 		plans, err := store.ListPlans(bounded, ledger.Page{Limit: page, Offset: offset})
 		cancel()
 		if err != nil {
-			return nil, err
+			return nil, storeError(err)
 		}
 		for _, x := range plans {
 			names[x.Name] = true
 		}
 		if len(plans) == 0 {
-			break
+			return slices.Sorted(maps.Keys(names)), nil
 		}
 	}
-	return slices.Sorted(maps.Keys(names)), nil
+	return nil, negative("more than %d versions of plans are published", maxPlans).withHint("Name the plans.")
 }
