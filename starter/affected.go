@@ -10,6 +10,7 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/store"
 )
 
@@ -35,33 +36,43 @@ func (p *Program) findAffected(ctx context.Context, answers []intakeAnswer) {
 		return
 	}
 	if at := p.there(); at != nil {
-		if err := at.affected(ctx, changed); err != nil {
+		left, err := at.affected(ctx, changed)
+		if err != nil {
 			p.say("which published plans use what has changed is not known: %s", err)
+		} else if left > 0 {
+			p.say("whether %s what has changed is not known: only %d were looked at", agree(left, "another published plan uses", "other published plans use"), maxAffected)
 		}
 	}
 }
 
-// affected opens the store for itself, as [place.registered] does.
-func (at *place) affected(ctx context.Context, changed map[string]*importedTool) (err error) {
+// affected adds to changed tools the published plans that use them, and returns how many plans it did not
+// look at. It opens the store for itself, as [place.registered] does.
+func (at *place) affected(ctx context.Context, changed map[string]*importedTool) (left int, err error) {
 	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	opened, err := store.Open(bounded, at.store)
 	if err != nil {
-		return storeError(err)
+		return 0, storeError(err)
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	names, err := latest(bounded, opened.Ledger)
+	names, err := latest(ctx, opened.Ledger)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	for _, name := range names[:min(len(names), maxAffected)] {
-		row, err := opened.Ledger.Plan(bounded, name)
-		if err != nil {
-			return err
-		}
-		text, err := opened.Ledger.GetBlob(bounded, row.SourceDigest)
-		if err != nil {
+	looked := names[:min(len(names), maxAffected)]
+	return len(names) - len(looked), using(ctx, opened.Ledger, looked, changed)
+}
+
+// using adds to changed tools those of some published plans that use them, each in the version that was
+// published last.
+func using(ctx context.Context, from ledger.Store, names []string, changed map[string]*importedTool) error {
+	for _, name := range names {
+		row, text, err := sourceOf(ctx, from, name)
+		if errors.Is(err, ledger.ErrNotFound) {
 			continue // it is not one that can be compiled again
+		}
+		if err != nil {
+			return storeError(err)
 		}
 		docs, _ := syntax.Parse(row.Name+"@"+row.Version, text, fields.Limits)
 		for operation, x := range changed {
@@ -71,6 +82,16 @@ func (at *place) affected(ctx context.Context, changed map[string]*importedTool)
 		}
 	}
 	return nil
+}
+
+// sourceOf reads a published plan with its source.
+func sourceOf(ctx context.Context, from ledger.Store, name string) (row ledger.Plan, text []byte, err error) {
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if row, err = from.Plan(bounded, name); err == nil {
+		text, err = from.GetBlob(bounded, row.SourceDigest)
+	}
+	return row, text, err
 }
 
 // uses reports whether a part of a plan names an operation, or pins a fingerprint.
