@@ -177,7 +177,7 @@ func (r *run) landOpen(w *wait) {
 		if outcome {
 			f.ErrorPayload = contract.ErrorPayload{Kind: contract.OutcomeUnknown, Message: bounded(unknown + ": " + f.Message), Attempts: f.Attempts}
 		}
-		r.unsuccessful(at.node, f.ErrorPayload)
+		r.unsuccessful(at.node, f.ErrorPayload, nil)
 	}
 }
 
@@ -229,7 +229,7 @@ func (r *run) stands(b *barrier, now contract.Barrier) {
 		if now.Reason != "" {
 			why += ": " + now.Reason
 		}
-		r.unsuccessful(w.node, contract.ErrorPayload{Kind: kind, Message: bounded(why), Attempts: counted(1, w.spent)})
+		r.unsuccessful(w.node, contract.ErrorPayload{Kind: kind, Message: bounded(why), Attempts: counted(1, w.spent)}, nil)
 	}
 }
 

@@ -140,7 +140,8 @@ func digests(s *contract.Snapshots) *contract.Snapshots {
 
 // take takes what a worker says of the tool that it was to call.
 func (f *failure) take(s *contract.Snapshots, listed contract.Value) {
-	if f.snapshots = digests(s); f.Kind == contract.NeedsReview && len(listed) <= contract.ByReference {
+	f.snapshots = digests(s)
+	if f.Kind == contract.NeedsReview && len(listed) <= contract.ByReference {
 		f.listed = listed
 	}
 }

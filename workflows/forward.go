@@ -263,12 +263,9 @@ func (r *run) produced(out contract.Outcome) {
 	r.end = contract.RunEnd{State: contract.RunSucceeded, Output: out.Output}
 }
 
-// unsuccessful settles node i with its failure, once its error edges are chosen,
-// which is at once if no predicate has to be evaluated.
-func (r *run) unsuccessful(i int, e contract.ErrorPayload) { r.unsuccessfulAfter(i, e, nil) }
-
-// unsuccessfulAfter is unsuccessful after a call with snapshots, which may be nil.
-func (r *run) unsuccessfulAfter(i int, e contract.ErrorPayload, s *contract.Snapshots) {
+// unsuccessful settles node i with its failure, and with the snapshots of its call or nil, once its
+// error edges are chosen, which is at once if no predicate has to be evaluated.
+func (r *run) unsuccessful(i int, e contract.ErrorPayload, s *contract.Snapshots) {
 	e.Node = r.plan.Nodes[i].ID
 	r.settledAs(i, e.Attempts)
 	if i == r.last() {
@@ -332,8 +329,8 @@ func (s *scope) unconditional(i int) (held []bool, asked bool) {
 	return held, false
 }
 
-// maxReworded is about how many definitions of its tool people are asked for one call: a server that
-// changes its words again and again would ask without end.
+// maxReworded bounds how often people are asked about other words of one call: a server that changes
+// them again and again would ask without end.
 const maxReworded = 10
 
 // failedCall handles the failure of a call. A failure of the infrastructure does
@@ -391,5 +388,5 @@ func (r *run) failedCall(w *wait, f failure) {
 		r.later(w, max(f.wait, time.Duration(n.Retry.WaitMS(f.Attempts))*time.Millisecond))
 		return
 	}
-	r.unsuccessfulAfter(w.node, f.ErrorPayload, f.snapshots)
+	r.unsuccessful(w.node, f.ErrorPayload, f.snapshots)
 }

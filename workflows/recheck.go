@@ -104,7 +104,7 @@ func (r *run) failedCheck(w *wait, f failure) {
 	r.unsuccessful(w.node, contract.ErrorPayload{
 		Kind: contract.Blocked, Attempts: counted(1, w.spent),
 		Message: bounded("people have approved it, and then the precheck " + check.ID + " failed (" + string(f.Kind) + "): " + f.Message),
-	})
+	}, nil)
 }
 
 // reopen repeats the request of w once the ledger knows the run.
