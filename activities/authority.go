@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"chimera.ai/engine/contract"
@@ -97,22 +96,23 @@ func harmless(p *plan.Plan, granted bool) error {
 // what the admins have not stated. Calls that need a permit are refused one by one, when their turn
 // comes.
 func (e *Engine) believed(ctx context.Context, bench *Workbench, p *plan.Plan) error {
-	foreign := func(n plan.Node) bool {
-		return n.Kind == plan.KindCall && !n.InProcess && n.Plan == "" && !n.Guarded()
-	}
-	if e.Authority == nil || !slices.ContainsFunc(p.Nodes, foreign) {
+	if e.Authority == nil {
 		return nil
 	}
-	s, err := e.state(ctx)
-	if err != nil || s.Audience == trust.Dev {
-		return err
-	}
+	var s *trust.State // read at the first such operation
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
-		if !foreign(*n) {
+		if n.Kind != plan.KindCall || n.InProcess || n.Plan != "" || n.Guarded() {
 			continue
 		}
-		if err := bench.Stated(s, n); err != nil {
+		if s == nil {
+			is, err := e.state(ctx)
+			if err != nil || is.Audience == trust.Dev {
+				return err
+			}
+			s = &is
+		}
+		if err := bench.Stated(*s, n); err != nil {
 			return contract.Errorf(contract.Blocked, "the node %s: %w", n.ID, err)
 		}
 	}
