@@ -17,12 +17,13 @@ import (
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
 )
 
 // State is how what a server offers and what the catalog says of it go together.
 type State string
 
-// The states. Plans that use the catalog's entry do not run, or not as it says, from Drift on.
+// The states. Plans that use the catalog's entry of Drift, Missing or Effect do not run, or not as it says.
 const (
 	Pinned   State = "pinned"
 	Unpinned State = "not pinned"
@@ -170,15 +171,13 @@ func (s *Server) elsewhere(t *catalog.Template) string {
 // acts reports whether a server says of its tool that it changes something. Without a hint it says
 // nothing.
 func acts(definition json.RawMessage) bool {
-	var t struct {
-		Annotations struct {
-			ReadOnly    *bool `json:"readOnlyHint"`
-			Destructive *bool `json:"destructiveHint"`
-		} `json:"annotations"`
-	}
-	if json.Unmarshal(definition, &t) != nil {
+	v, err := schemas.Decode(definition)
+	if err != nil {
 		return false // it is not one of the protocol's, and its fingerprint tells
 	}
-	a := t.Annotations
-	return a.ReadOnly != nil && !*a.ReadOnly || a.Destructive != nil && *a.Destructive && (a.ReadOnly == nil || !*a.ReadOnly)
+	tool, _ := v.(map[string]any)
+	hints, _ := tool["annotations"].(map[string]any)
+	readOnly, said := hints["readOnlyHint"].(bool)
+	destructive, _ := hints["destructiveHint"].(bool)
+	return !readOnly && (said || destructive)
 }

@@ -92,3 +92,25 @@ func only(all []Offer, tool string) (out []Offer) {
 	}
 	return out
 }
+
+// TestActs: hints count by their exact names, as all else reads them.
+func TestActs(t *testing.T) {
+	for definition, want := range map[string]bool{
+		`{}`:                                     false,
+		`[]`:                                     false,
+		`{"annotations":[]}`:                     false,
+		`{"annotations":{"readOnlyHint":true}}`:  false,
+		`{"annotations":{"readOnlyHint":false}}`: true,
+		`{"annotations":{"destructiveHint":true}}`:                                   true,
+		`{"annotations":{"destructiveHint":false}}`:                                  false,
+		`{"annotations":{"readOnlyHint":true,"destructiveHint":true}}`:               false,
+		`{"annotations":{"readOnlyHint":false,"destructiveHint":false}}`:             true,
+		`{"annotations":{"readOnlyHint":null}}`:                                      false,
+		`{"annotations":{"readOnlyHint":false,"READONLYHINT":true}}`:                 true,
+		`{"annotations":{"readonlyhint":false}}`:                                     false,
+		`{"annotations":{"readOnlyHint":false},"Annotations":{"readOnlyHint":true}}`: true,
+		`{"annotations":{"readOnlyHint":false},"annotations":{}}`:                    false,
+	} {
+		require.Equal(t, want, acts(json.RawMessage(definition)), definition)
+	}
+}
