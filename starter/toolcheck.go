@@ -135,9 +135,11 @@ func (p *Program) offers(ctx context.Context, catalogFile string, servers []stri
 		return nil, &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
 	}
 	offered := map[string]live.Server{}
-	err = p.asked(servers, func(pool asked, name string) (err error) {
-		offered[name], err = live.Ask(ctx, pool.Pool, name, env.catalog.Templates)
-		return err
+	err = p.asked(servers, func(pool askedPool, name string) (err error) {
+		if offered[name], err = live.Ask(ctx, pool.Pool, name, env.catalog.Templates); err != nil {
+			return err
+		}
+		return pool.clean(name, offered[name])
 	})
 	if err != nil {
 		return nil, err
@@ -148,57 +150,67 @@ func (p *Program) offers(ctx context.Context, catalogFile string, servers []stri
 // listed lists the tools of servers of the configuration; of all of them if none is named.
 func (p *Program) listed(ctx context.Context, names []string) (map[string][]mcp.Tool, error) {
 	out := map[string][]mcp.Tool{}
-	err := p.asked(names, func(pool asked, name string) (err error) {
-		out[name], err = pool.tools(ctx, name)
-		return err
+	err := p.asked(names, func(pool askedPool, name string) (err error) {
+		if out[name], err = pool.Tools(ctx, name); err != nil {
+			return err
+		}
+		return pool.clean(name, live.Server{Tools: out[name]})
 	})
 	return out, err
 }
 
 // introduced lists the tools of a server, with what it says of itself.
 func (p *Program) introduced(ctx context.Context, server string) (tools []mcp.Tool, said mcp.Introduction, err error) {
-	err = p.asked([]string{server}, func(pool asked, name string) (err error) {
-		if said, err = pool.Introduction(ctx, name); err == nil {
-			tools, err = pool.tools(ctx, name)
+	err = p.asked([]string{server}, func(pool askedPool, name string) (err error) {
+		if said, err = pool.Introduction(ctx, name); err != nil {
+			return err
 		}
-		return err
+		if tools, err = pool.Tools(ctx, name); err != nil {
+			return err
+		}
+		return pool.clean(name, live.Server{Introduction: said, Tools: tools})
 	})
 	return tools, said, err
 }
 
-// asked is a pool of servers, with the tokens that these were sent.
-type asked struct {
+// askedPool is a pool of servers, with the tokens that these were sent.
+type askedPool struct {
 	*mcp.Pool
 	issued *redact.Secrets
 }
 
-// tools lists the tools of a server.
-func (a asked) tools(ctx context.Context, server string) ([]mcp.Tool, error) {
-	all, err := a.Tools(ctx, server)
-	if err == nil {
-		err = a.silent(server, all)
+// clean fails if a server repeats a token in what it declares, which is printed, or written to files.
+func (a askedPool) clean(server string, s live.Server) error {
+	where := ""
+	if said := s.Introduction.Raw; !bytes.Equal(a.issued.JSON(said), said) {
+		where = "what it says of itself"
 	}
-	return all, err
-}
-
-// silent refuses tools that repeat a token: what servers declare is shown, and written to files.
-func (a asked) silent(server string, tools []mcp.Tool) error {
-	for _, t := range tools {
+	for _, t := range s.Tools {
 		if !bytes.Equal(a.issued.JSON(t.Raw), t.Raw) {
-			return negative("the server %s repeats a token that it was sent, in the definition of a tool", foreign(server))
+			where = "the definition of a tool"
 		}
 	}
-	return nil
+	for _, r := range s.Resources {
+		for _, text := range []string{r.URI, r.Name, r.MIMEType, r.Description} {
+			if a.issued.Text(text) != text {
+				where = "what it says of a resource"
+			}
+		}
+	}
+	if where == "" {
+		return nil
+	}
+	return negative("the server %s repeats a token that it was sent, in %s", foreign(server), where)
 }
 
 // asked starts servers of the configuration, or all of them if none is named, and asks each.
-func (p *Program) asked(names []string, ask func(pool asked, name string) error) error {
+func (p *Program) asked(names []string, ask func(pool askedPool, name string) error) error {
 	servers, err := p.servers(names)
 	if err != nil {
 		return err
 	}
 	issued := redact.New(nil)
-	pool := asked{mcp.NewPool(servers, mcp.Options{Logger: slog.New(slog.DiscardHandler), Issued: issued.Add}), issued}
+	pool := askedPool{mcp.NewPool(servers, mcp.Options{Logger: slog.New(slog.DiscardHandler), Issued: issued.Add}), issued}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		err = errors.Join(err, ask(pool, name))
 	}

@@ -99,9 +99,9 @@ func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
 				withHint("%s writes one.", p.command("tools", "import", server))
 		}
 		var is live.Server
-		err = p.asked([]string{server}, func(pool asked, name string) (err error) {
+		err = p.asked([]string{server}, func(pool askedPool, name string) (err error) {
 			if is, err = live.Ask(ctx, pool.Pool, name, env.catalog.Templates); err == nil {
-				err = pool.silent(name, is.Tools)
+				err = pool.clean(name, is)
 			}
 			return err
 		})
