@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { stage.Main(m) }
 
 // TestAdversary: whatever a thief does is refused, found, shown or documented as out of reach.
 func TestAdversary(t *testing.T) {
-	d := Deploy(t)
+	d := Deploy(t, newBank)
 	base := d.Base(t)
 	attacks := d.Attacks(t, *seed)
 	if *whole {

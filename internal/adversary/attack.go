@@ -54,11 +54,12 @@ const (
 	Clock      Class = "times"
 	Signature  Class = "signature"
 	FileBent   Class = "file"
+	ServerBent Class = "server"
 )
 
 // Classes lists them.
 func Classes() []Class {
-	return []Class{RowAdded, RowChanged, RowGone, EntryMade, EntryMoved, TreeBent, Clock, Signature, FileBent}
+	return []Class{RowAdded, RowChanged, RowGone, EntryMade, EntryMoved, TreeBent, Clock, Signature, FileBent, ServerBent}
 }
 
 // Statement is a statement of SQL with its arguments.
@@ -86,8 +87,8 @@ type Attack struct {
 	// About is what it lies about: a table, the kind of an entry, or a word of its own, by which
 	// the documents are looked up. Name tells it from others.
 	About, Name string
-	// Random reports that a seed has chosen it.
-	Random bool
+	// Random reports that a seed has chosen it, and Long that the core leaves it out.
+	Random, Long bool
 	// Role is the group role whose user makes the statements, or "" for the owner.
 	Role string
 	SQL  []Statement
@@ -174,7 +175,7 @@ func compare(a *Attack, base, have *Seen) (Outcome, string) {
 	if a.Thief.user() {
 		stops = Spoilt
 	}
-	for _, part := range []string{partStore, partExport, partVerify, partAuthority, partSequencer, partPlans, partRuns, partBarriers} {
+	for _, part := range []string{partStore, partExport, partVerify, partAuthority, partSequencer, partPlans, partRegistry, partRuns, partBarriers} {
 		switch say := have.Troubles[part]; {
 		case say == "":
 		case ownPart[part] == a.Thief:

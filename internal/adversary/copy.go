@@ -19,6 +19,7 @@ import (
 	"chimera.ai/engine/ledger/model"
 	"chimera.ai/engine/ledger/postgres"
 	"chimera.ai/engine/ledger/sqlstore"
+	"chimera.ai/engine/registry"
 	"chimera.ai/engine/trust"
 )
 
@@ -103,6 +104,7 @@ const (
 	partStore     = "store"
 	partAuthority = "authority"
 	partPlans     = "plans"
+	partRegistry  = "registry"
 	partRuns      = "runs"
 	partBarriers  = "barriers"
 	partSequencer = "sequencer"
@@ -140,6 +142,7 @@ func (c *Copy) Proceed(t testing.TB, quorum int) *Seen {
 	state, err := trust.Read(ctx, engine, c.Root)
 	if note(partAuthority, err) {
 		note(partPlans, believed(ctx, s.Believed, guardian, state))
+		note(partRegistry, templates(ctx, s.Believed, guardian, state))
 		note(partRuns, c.begins(t, engine, state))
 	}
 	sequence := func() error { return integrate(ctx, engine, c.LogKey) }
@@ -296,4 +299,21 @@ func believed(ctx context.Context, into map[string]string, s ledger.Store, state
 		}
 	}
 	return errors.Join(append(all, err)...)
+}
+
+// templates notes what the catalog has of the tools that are registered and stated.
+func templates(ctx context.Context, into map[string]string, s ledger.Store, state trust.State) error {
+	all, err := registry.Catalog(ctx, s, state)
+	if err != nil {
+		return err
+	}
+	for i := range all.Templates {
+		x := &all.Templates[i]
+		facts, err := x.Facts()
+		if err != nil {
+			return err
+		}
+		into["template "+x.Name()] = x.Fingerprint + " " + string(x.State()) + " " + string(facts)
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -28,6 +29,7 @@ import (
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/witness"
 	"chimera.ai/engine/policy"
+	"chimera.ai/engine/registry"
 	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
@@ -65,6 +67,8 @@ type Deployment struct {
 	// Plan is the digest of the plan that acts without approval, Asks that of the one for which
 	// people are asked.
 	Plan, Asks string
+	// ofServer are the digests of the plans that call an MCP server, by its name.
+	ofServer map[string]string
 	// Witness is the public key of the witness, witnessSecret its secret one, and witnessState
 	// what it remembers.
 	Witness, witnessSecret, witnessState string
@@ -76,6 +80,9 @@ type Deployment struct {
 	open string
 	// copies counts the copies of the database.
 	copies int
+	// tools are the MCP servers, and at is the deployment at work, once it is.
+	tools *toolbox
+	at    *live
 }
 
 // rules are what the operator says of the tool.
@@ -88,10 +95,12 @@ func rules(t testing.TB) (*catalog.Catalog, *policy.Bundle) {
 	return operations, bundle
 }
 
-// Deploy makes the deployment, lets its runs end but for one, and ends its hosts.
-func Deploy(t testing.TB) *Deployment {
+// Deploy makes the deployment, lets its runs end but for one, and ends its hosts. bank makes its
+// remote MCP servers.
+func Deploy(t testing.TB, bank Bank) *Deployment {
 	t.Helper()
-	d := &Deployment{Database: pgtest.URL(t), hosts: map[host.Role]*host.Host{}, users: map[string]string{}, dir: t.TempDir(), open: stage.Open(t)}
+	d := &Deployment{Database: pgtest.URL(t), hosts: map[host.Role]*host.Host{}, users: map[string]string{}, ofServer: map[string]string{}, dir: t.TempDir(), open: stage.Open(t)}
+	d.tools = newToolbox(t, bank)
 	d.Production = stage.Produce(t, d.Database)
 	var err error
 	d.witnessSecret, d.Witness, err = ledger.NewKey(witnessName)
@@ -100,9 +109,11 @@ func Deploy(t testing.TB) *Deployment {
 	d.owner, err = store.Open(t.Context(), d.Store)
 	require.NoError(t, err)
 	operations, bundle := rules(t)
+	operations = registry.Under(operations, d.tools.imported)
 	l := d.owner.Ledger
 	d.Begin(t, l)
 	d.Rely(t, l, operations, bundle)
+	d.tooled(t, l)
 	said, err := trust.Read(t.Context(), l, d.Root)
 	require.NoError(t, err)
 	d.Requester = said.Agents["tester"].Requesters[0]
@@ -141,6 +152,7 @@ func (d *Deployment) of(t testing.TB, role host.Role) host.Options {
 	o.Catalog, o.Policy = rules(t)
 	o.Executables = map[string]skills.Executable{"book": {Command: "/bin/sh", Args: []string{"-c", tool, "book"}, User: stage.ChildUser, Env: map[string]string{"LINES_FILE": filepath.Join(d.open, "lines")}}}
 	o.Callers = map[string][]host.Role{"book": {host.RoleTools, host.RoleEffects}}
+	d.tools.configure(t, &o)
 	o.Logger = slog.New(slog.DiscardHandler)
 	if role == host.RoleEngine {
 		o.Witnesses = []witness.Witness{{Name: "ours", Key: d.Witness, Dir: d.shared()}}
@@ -183,6 +195,9 @@ func (d *Deployment) first(t testing.TB, operations *catalog.Catalog, bundle *po
 	publish := func(source string) string { return d.Publish(t, l, source, operations, bundle) }
 	d.Plan, d.Asks = publish(actsPlan), publish(asksPlan)
 	undoes, notes := publish(undoesPlan), publish(notesPlan)
+	for server, source := range toolPlans() {
+		d.ofServer[server] = publish(source)
+	}
 	require.NoError(t, stage.Await(t, c, d.startLine(t, "old", d.Plan, "old"), nil))
 	require.NoError(t, stage.Await(t, c, d.StartAbout(t, c, "otto", d.Plan, `{"line":"otto"}`, "otto"), nil))
 	require.NoError(t, l.EraseSubject(t.Context(), "otto", "he has asked"))
@@ -201,6 +216,10 @@ func (d *Deployment) then(t testing.TB) {
 	t.Helper()
 	l, c := d.owner.Ledger, d.hosts[host.RoleEngine].Client()
 	noted := c.GetWorkflow(t.Context(), "noted", "")
+	for _, server := range slices.Sorted(maps.Keys(d.ofServer)) {
+		require.NoError(t, stage.Await(t, c, d.startLine(t, "of-"+server, d.ofServer[server], "of-"+server), nil))
+		require.Equal(t, 1, d.tools.got(t, server, "of-"+server))
+	}
 	approved := d.startLine(t, "approved", d.Asks, "two")
 	d.sign(t, c, approved, stage.Asked(t, l, approved, 1)[0], approval.Approve, d.Eve, d.Fay)
 	require.NoError(t, stage.Await(t, c, approved, nil))
@@ -265,13 +284,19 @@ func (d *Deployment) witnessed(t testing.TB) {
 // string of the copy.
 func (d *Deployment) copyOf(t testing.TB, name string) string {
 	t.Helper()
+	return place(d.Database, d.copyNamed(t, name))
+}
+
+// copyNamed copies the database, and returns the name of the copy, which ends with the drill.
+func (d *Deployment) copyNamed(t testing.TB, name string) string {
+	t.Helper()
 	from, err := url.Parse(d.Database)
 	require.NoError(t, err)
 	template := strings.TrimPrefix(from.Path, "/")
 	of := template + "_" + name
 	run(t, admin(d.Database), "CREATE DATABASE "+of+" TEMPLATE "+template)
 	t.Cleanup(func() { run(t, admin(d.Database), "DROP DATABASE "+of+" WITH (FORCE)") })
-	return place(d.Database, of)
+	return of
 }
 
 // login makes a user of a group role, and returns the connection string.

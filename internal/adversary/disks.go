@@ -57,12 +57,12 @@ func (d *Deployment) bent(thief Thief, about, name, from string, quorum int, cha
 	}}
 }
 
-// files are those of an export that are signed over.
-var files = []string{audit.EntriesFile, audit.BodiesFile, audit.EvidenceFile, audit.CheckpointFile}
+// exported are the files of an export that are signed over.
+var exported = []string{audit.EntriesFile, audit.BodiesFile, audit.EvidenceFile, audit.CheckpointFile}
 
 // exportAttacks are those on the disk of an export, without a key.
 func (d *Deployment) exportAttacks(from string, random *mathrand.Rand) (all []*Attack) {
-	for _, file := range files {
+	for _, file := range exported {
 		rewrite := func(name string, change func(lines [][]byte) [][]byte) {
 			all = append(all, d.bent(ExportDisk, file, name, from, 1, func(t testing.TB, dir string) {
 				path := filepath.Join(dir, file)

@@ -15,13 +15,13 @@ import (
 func (d *Deployment) Attacks(t testing.TB, seed uint64) (all []*Attack) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))
-	tables, log, export := d.tables(t), d.read(t), d.export(t)
+	tables, log, export, state := d.tables(t), d.read(t), d.export(t), d.state(t)
 	for _, role := range append(roles(), "") {
 		all = append(all, d.rowAttacks(t, who(role), role, tables, random)...)
 		all = append(all, log.entryAttacks(t, who(role), role, random)...)
 		all = append(all, d.treeAttacks(t, who(role), role)...)
 	}
-	return slices.Concat(all, d.keyAttacks(t), d.logKeyAttacks(t, export), d.resignedAttacks(log, export), d.tailAttacks(log), blobAttacks(), d.exportAttacks(export, random), d.workerAttacks(), d.rollbackAttacks(export))
+	return slices.Concat(all, d.keyAttacks(t, state), d.logKeyAttacks(t, export), d.resignedAttacks(log, export), d.tailAttacks(log), blobAttacks(), d.exportAttacks(export, random), d.workerAttacks(), d.rollbackAttacks(export), d.toolAttacks(t, state))
 }
 
 // who is the thief who has a user of a role, or the owner.
@@ -119,7 +119,7 @@ func Core(all []*Attack) (some []*Attack) {
 		for _, d := range directed {
 			chosen = chosen || d.thief == a.Thief && d.about == a.About && strings.HasPrefix(a.Name, d.name)
 		}
-		if middle || chosen || a.Do != nil && (a.Class == Signature || a.Class == FileBent) {
+		if middle || chosen || a.Do != nil && !a.Long && (a.Class == Signature || a.Class == FileBent || a.Class == ServerBent) {
 			some = append(some, a)
 		}
 	}

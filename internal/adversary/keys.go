@@ -17,6 +17,7 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/keyring"
 	"chimera.ai/engine/ledger/postgres"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/plan"
@@ -48,52 +49,70 @@ func shown(thief Thief, about, name string, verify func(t testing.TB, d *Deploym
 // state is what the admins have stated.
 func (d *Deployment) state(t testing.TB) (s trust.State) {
 	t.Helper()
-	d.On(t, func(c *Copy) {
-		l, err := c.open(t.Context(), postgres.DefaultRoles.Reader)
-		require.NoError(t, err)
+	d.reads(t, func(l ledger.Store) {
+		var err error
 		s, err = trust.Read(t.Context(), l, d.Root)
-		require.NoError(t, errors.Join(err, l.Close()))
+		require.NoError(t, err)
 	})
 	return s
 }
 
+// reads lets f read the ledger itself, of which nobody makes a copy meanwhile.
+func (d *Deployment) reads(t testing.TB, f func(l ledger.Store)) {
+	t.Helper()
+	l, err := postgres.Open(t.Context(), postgres.Options{URL: d.users[postgres.DefaultRoles.Reader], Origin: d.Root.Log.Origin, Subjects: keyring.At(d.Store.Subjects), Connections: 2})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	f(l)
+}
+
 // keyAttacks are those with keys of people and of the guardian.
-func (d *Deployment) keyAttacks(t testing.TB) []*Attack {
-	state := d.state(t)
+func (d *Deployment) keyAttacks(t testing.TB, state trust.State) []*Attack {
 	return slices.Concat(d.adminAttacks(state), d.authorAttacks(state), d.startAttacks(state), d.signerAttacks(state), d.guardianAttacks(t, state), d.payloadAttacks())
 }
 
 // adminAttacks are those of one admin of two.
 func (d *Deployment) adminAttacks(state trust.State) (all []*Attack) {
-	acts := []trust.Act{&trust.ActivateBundle{Digest: ledger.BodyDigest([]byte("lax"))}}
-	for name, keys := range map[string][]*trust.Key{
-		"alone": {d.Admin}, "and an author": {d.Admin, d.Author}, "and the agent's": {d.Admin, d.Starter}, "and an approver": {d.Admin, d.Eve.Key},
+	tool := d.tools.template(bank)
+	for what, acts := range map[string][]trust.Act{
+		"authority": {&trust.ActivateBundle{Digest: ledger.BodyDigest([]byte("lax"))}},
+		"tool":      {&trust.TrustTool{ToolID: tool.ToolID(), Fingerprint: tool.Fingerprint, Status: "allow_auto", Facts: json.RawMessage(`{"effect_class":"pure"}`)}},
+		"publisher": {&trust.AddPublisher{ID: "own", Person: "own", Key: d.Admin.Public(), Uses: []string{trust.UseManifests}, Providers: []string{bank}}},
+		"manifest":  {&trust.AcceptManifest{Provider: bank, Version: "2.0.0", Digest: d.Plan}},
+		"waiver":    {&trust.WaiveManifest{Provider: bank, Reason: "it is fine"}},
 	} {
-		envelope := func() ([]byte, error) {
-			e, err := state.Draft(time.Now(), acts...).Envelope(keys...)
-			if err != nil {
-				return nil, err
+		for name, keys := range map[string][]*trust.Key{
+			"alone": {d.Admin}, "and an author": {d.Admin, d.Author}, "and the agent's": {d.Admin, d.Starter}, "and an approver": {d.Admin, d.Eve.Key}, "and a publisher": {d.Admin, d.tools.publisher},
+		} {
+			envelope := func() ([]byte, error) {
+				e, err := state.Draft(time.Now(), acts...).Envelope(keys...)
+				if err != nil {
+					return nil, err
+				}
+				return e.Encode()
 			}
-			return e.Encode()
+			all = append(all, shown(AdminKey, what, name, func(testing.TB, *Deployment) error {
+				raw, err := envelope()
+				if err != nil {
+					return err
+				}
+				_, err = state.Next(raw)
+				return err
+			}), carried(AdminKey, what, name, func(t testing.TB, c *Copy) error {
+				raw, err := envelope()
+				if err != nil {
+					return err
+				}
+				l, err := c.open(t.Context(), "")
+				if err != nil {
+					return err
+				}
+				before, err := l.Authority(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, l.StateAuthority(t.Context(), raw, plan.DigestOf(before[len(before)-1])), "whoever has the applier's user can")
+				return l.Close()
+			}))
 		}
-		all = append(all, shown(AdminKey, "authority", name, func(testing.TB, *Deployment) error {
-			raw, err := envelope()
-			if err != nil {
-				return err
-			}
-			_, err = state.Next(raw)
-			return err
-		}), carried(AdminKey, "authority", name, func(t testing.TB, c *Copy) error {
-			raw, err := envelope()
-			if err != nil {
-				return err
-			}
-			l, err := c.open(t.Context(), "")
-			if err != nil {
-				return err
-			}
-			return errors.Join(l.StateAuthority(t.Context(), raw, state.Head), l.Close())
-		}))
 	}
 	for _, person := range []string{"Ada", "ada", "Ada ", "ADA", "\u0410da", "A\u200dda", "Ada\u00a0"} {
 		all = append(all, shown(AdminKey, "authority", fmt.Sprintf("a bootstrap with %q as the second admin", person), func(t testing.TB, d *Deployment) error {

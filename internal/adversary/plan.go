@@ -1,5 +1,7 @@
 package adversary
 
+import "strings"
+
 // toolCatalog has the operations of the tool.
 const toolCatalog = `
 apiVersion: chimera/v1
@@ -20,10 +22,11 @@ const toolPolicy = `
 apiVersion: chimera/v1
 kind: PolicyBundle
 version: "1"
-unmodelled: [book/write, book/erase]
+unmodelled: [book/write, book/erase, files/write_file, bank/pay, vault/pay]
 approval: {outcome: [{role: operator, min: 2}]}
 rules:
-  - {id: short, type: hard, operations: [book/write, book/erase], require: 'action.inputs.line.size() < 20'}
+  - {id: short, type: hard, operations: [book/write, book/erase, bank/pay, vault/pay], require: 'action.inputs.line.size() < 20'}
+  - {id: small, type: hard, operations: [files/write_file], require: 'action.inputs.text.size() < 20'}
 `
 
 // tool writes lines, and does not answer for one that hangs.
@@ -58,3 +61,20 @@ const undoesPlan = `{apiVersion: chimera/v1, kind: Plan, name: undoes, version: 
 const notesPlan = `{apiVersion: chimera/v1, kind: Plan, name: notes, version: "1", ` + schemasOfPlans + `
   nodes: [{id: write, template: book/write, cost_estimate: 1.00, timeout_ms: 1500, commit_policy: {rollback: {none: "what is written stays"}}}],
   edges: [$input.line -> write.line]}`
+
+// toolPlans are the plans that call an MCP server, by its name.
+func toolPlans() map[string]string {
+	all := map[string]string{}
+	for _, server := range []string{bank, vault} {
+		all[server] = `{apiVersion: chimera/v1, kind: Plan, name: ` + server + `, version: "1", ` + schemasOfPlans + `
+  nodes: [{id: pay, template: ` + server + `/pay, cost_estimate: 0.10, commit_policy: {rollback: {none: "it is paid"}}}],
+  edges: [$input.line -> pay.line]}`
+	}
+	all[files] = `{apiVersion: chimera/v1, kind: Plan, name: files, version: "1", ` + strings.Replace(schemasOfPlans, "line: {type: string}", "line: {type: string, minLength: 1, maxLength: 255}", 1) + `
+  nodes: [{id: write, template: files/write_file, cost_estimate: 0.10, commit_policy: {rollback: {none: "it is written"}}}],
+  edges: [$input.line -> write.path, $input.line -> write.text]}`
+	all[desk] = `{apiVersion: chimera/v1, kind: Plan, name: desk, version: "1", ` + schemasOfPlans + `
+  nodes: [{id: look, template: desk/look}],
+  edges: [$input.line -> look.line]}`
+	return all
+}

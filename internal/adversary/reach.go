@@ -74,6 +74,13 @@ var reaches = []reach{
 	{StartKey, "start runs of signed plans", []string{"run.opened"}, signed},
 	{WorkerDisk, "starts like a new one", []string{"seen"}, []Class{FileBent}},
 	{Rollback, "has no newer checkpoint", []string{"rollback"}, []Class{TreeBent}},
+
+	{TokenKey, "call that server", []string{"mcp"}, signed},
+	{ClientKey, "call that server", []string{"mcp"}, signed},
+	{ClientSecret, "call that server", []string{"mcp"}, signed},
+	{ServerKey, "answer what it likes", []string{"mcp"}, []Class{ServerBent}},
+	{ServerDisk, "change what is not pinned", []string{"mcp"}, []Class{FileBent}},
+	{ExportedCatalog, "cut off its last statements", []string{"statements"}, []Class{FileBent}},
 }
 
 // only names those attacks of a class on a subject which alone a reach covers, where it covers
@@ -83,6 +90,8 @@ var only = map[string][]string{
 	"plan.published": {"a plan of his own", "a plan of his own, stored"},
 	"run.opened":     {"a run of a signed plan", "a run of a signed plan, stored", "for a person whom the key does not speak for, stored"},
 	"seen":           {"removed"},
+	"mcp":            {"at its server", "a lie", "another key of its authority, where none is pinned", "settings that nobody has pinned"},
+	"statements":     {"the last statement cut off"},
 	"rollback":       {"shown to an auditor who was never there", "before a worker that is new"},
 }
 
@@ -100,7 +109,7 @@ func excuse(a *Attack, says string) string {
 	}
 	for _, r := range reaches {
 		if r.Thief == a.Thief && slices.Contains(r.About, a.About) && slices.Contains(r.Classes, a.Class) &&
-			(a.Class != Signature && a.Class != FileBent && a.About != "rollback" || only[a.About] == nil || slices.Contains(only[a.About], a.Name)) {
+			(a.Class != Signature && a.Class != FileBent && a.Class != ServerBent && a.About != "rollback" || only[a.About] == nil || slices.Contains(only[a.About], a.Name)) {
 			return r.Words
 		}
 	}

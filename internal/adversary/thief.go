@@ -26,6 +26,16 @@ const (
 	ExportDisk     Thief = "disk of the export"
 	WorkerDisk     Thief = "disk of the worker"
 	Rollback       Thief = "older copy of the database"
+
+	PublisherKey    Thief = "publisher's key of manifests"
+	TokenKey        Thief = "key of tokens for an MCP server"
+	ClientKey       Thief = "client key for an MCP server"
+	ClientSecret    Thief = "client secret for an MCP server"
+	SessionID       Thief = "session id at an MCP server"
+	ServerKey       Thief = "MCP server, or its key"
+	ServerDisk      Thief = "disk of an MCP server"
+	WorkerConfig    Thief = "configuration of a worker"
+	ExportedCatalog Thief = "catalog with its statements"
 )
 
 // user is the thief who has a user of a group role of the database.
@@ -48,5 +58,6 @@ func Thieves() (all []Thief) {
 	for _, role := range roles() {
 		all = append(all, user(role))
 	}
-	return slices.Concat(all, []Thief{Owner, LogKey, OwnerAndLogKey, GuardianKey, AuthorKey, StartKey, AdminKey, SignerKey, ToolsPayload, BlobDisk, ExportDisk, WorkerDisk, Rollback})
+	return slices.Concat(all, []Thief{Owner, LogKey, OwnerAndLogKey, GuardianKey, AuthorKey, StartKey, AdminKey, SignerKey, ToolsPayload, BlobDisk, ExportDisk, WorkerDisk, Rollback,
+		PublisherKey, TokenKey, ClientKey, ClientSecret, SessionID, ServerKey, ServerDisk, WorkerConfig, ExportedCatalog})
 }
