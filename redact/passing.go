@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -10,10 +9,11 @@ import (
 )
 
 // maxPassing and maxForms bound the secrets that are added, and the bytes of their forms: the
-// oldest make room.
+// oldest make room. Of those that are over, maxOver are taken away at a time.
 const (
 	maxPassing = 2048
 	maxForms   = 64 << 20
+	maxOver    = 16
 )
 
 // head is the length of the beginning of a form by which it is found.
@@ -24,22 +24,26 @@ const head = 4
 // number.
 type passing struct {
 	mu sync.RWMutex
-	// added are the secrets in the order in which they were added, and bytes those of their forms.
-	added []passed
-	bytes int
+	// secrets are those that were added, added is their order, and bytes are those of their forms.
+	secrets map[string]*passed
+	added   []*passed
+	bytes   int
 	// forms counts the secrets that are written so, and lengths the forms of a head by their length.
 	forms   map[string]int
 	lengths map[[head]byte]map[int]int
+	pieces  pieces
 }
 
 // passed is a secret that was added: its forms, and until when it is in use, or zero.
 type passed struct {
-	forms []string
-	until time.Time
+	secret string
+	forms  []string
+	until  time.Time
 }
 
-// Add adds a secret that is in use until a time, or indefinitely if that is zero. The last 2048
-// are kept at most. A secret of less than [MinBytes] is ignored, as is one that is there.
+// Add adds a secret that is in use until a time, or indefinitely if that is zero; of several times,
+// the last one counts. The last 2048 secrets are kept at most, with 64 MiB of forms. A secret of less
+// than [MinBytes] is ignored.
 func (s *Secrets) Add(secret string, until time.Time) {
 	if s == nil || len(secret) < MinBytes {
 		return
@@ -47,37 +51,55 @@ func (s *Secrets) Add(secret string, until time.Time) {
 	p := &s.passing
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.forms[secret] > 0 {
+	now := time.Now()
+	over := 0
+	p.added = slices.DeleteFunc(p.added, func(x *passed) bool {
+		if x.secret == secret || x.until.IsZero() || !now.After(x.until) || over == maxOver {
+			return false
+		}
+		over++
+		p.forget(x)
+		return true
+	})
+	if x := p.secrets[secret]; x != nil {
+		if until.IsZero() || !x.until.IsZero() && until.After(x.until) {
+			x.until = until
+		}
+		at := slices.Index(p.added, x)
+		p.added = append(slices.Delete(p.added, at, at+1), x)
 		return
 	}
-	now := time.Now()
-	p.added = slices.DeleteFunc(p.added, func(x passed) bool {
-		over := !x.until.IsZero() && now.After(x.until)
-		if over {
-			p.count(x.forms, -1)
-		}
-		return over
-	})
+	if p.secrets == nil {
+		p.secrets, p.forms, p.lengths = map[string]*passed{}, map[string]int{}, map[[head]byte]map[int]int{}
+	}
 	found := map[string]bool{}
 	spell(found, secret)
-	x := passed{slices.Collect(maps.Keys(found)), until}
+	x := &passed{secret, slices.Collect(maps.Keys(found)), until}
+	p.secrets[secret] = x
 	p.added = append(p.added, x)
 	p.count(x.forms, 1)
 	for len(p.added) > maxPassing || len(p.added) > 1 && p.bytes > maxForms {
-		p.count(p.added[0].forms, -1)
+		p.forget(p.added[0])
 		p.added = slices.Delete(p.added, 0, 1)
 	}
 }
 
+// forget takes a secret away, but for its place in the order.
+func (p *passing) forget(x *passed) {
+	delete(p.secrets, x.secret)
+	p.count(x.forms, -1)
+}
+
 // count adds forms, or takes them away.
 func (p *passing) count(forms []string, by int) {
-	if p.forms == nil {
-		p.forms, p.lengths = map[string]int{}, map[[head]byte]map[int]int{}
-	}
 	for _, form := range forms {
 		p.bytes += by * len(form)
+		if p.forms[form] == 0 {
+			p.pieces.add(form)
+		}
 		if p.forms[form] += by; p.forms[form] == 0 {
 			delete(p.forms, form)
+			p.pieces.remove(form)
 		}
 		first := [head]byte([]byte(form))
 		of := p.lengths[first]
@@ -127,20 +149,16 @@ func (p *passing) replace(text string) string {
 	return out.String() + text[copied:]
 }
 
-// all are the forms of all secrets.
-func (s *Secrets) all() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, form := range s.forms {
-			if !yield(form) {
-				return
-			}
-		}
-		s.passing.mu.RLock()
-		defer s.passing.mu.RUnlock()
-		for form := range s.passing.forms {
-			if !yield(form) {
-				return
-			}
-		}
-	}
+// atEnd is as that of [pieces].
+func (p *passing) atEnd(text string) int {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.pieces.atEnd(text)
+}
+
+// atStart is as that of [pieces].
+func (p *passing) atStart(text string) int {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.pieces.atStart(text)
 }

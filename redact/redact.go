@@ -47,6 +47,7 @@ const (
 type Secrets struct {
 	forms    []string
 	replacer *strings.Replacer
+	pieces   pieces
 	passing  passing
 }
 
@@ -84,6 +85,7 @@ func New(secrets []string) *Secrets {
 	pairs := make([]string, 0, 2*len(s.forms))
 	for _, form := range s.forms {
 		pairs = append(pairs, form, Mark)
+		s.pieces.add(form)
 	}
 	s.replacer = strings.NewReplacer(pairs...)
 	return s
@@ -227,31 +229,17 @@ func (s *Secrets) atCuts(text string) string {
 	parts := strings.SplitN(text, cut, maxCuts)
 	for i := range parts {
 		if i < len(parts)-1 {
-			if n := s.piece(parts[i], strings.HasSuffix, func(form string, n int) string { return form[:n] }); n > 0 {
+			if n := max(s.pieces.atEnd(parts[i]), s.passing.atEnd(parts[i])); n > 0 {
 				parts[i] = parts[i][:len(parts[i])-n] + Mark
 			}
 		}
 		if i > 0 {
-			if n := s.piece(parts[i], strings.HasPrefix, func(form string, n int) string { return form[len(form)-n:] }); n > 0 {
+			if n := max(s.pieces.atStart(parts[i]), s.passing.atStart(parts[i])); n > 0 {
 				parts[i] = Mark + parts[i][n:]
 			}
 		}
 	}
 	return strings.Join(parts, cut)
-}
-
-// piece returns the length of the longest piece of a secret at an end of the text.
-func (s *Secrets) piece(text string, stands func(text, piece string) bool, of func(form string, n int) string) int {
-	most := 0
-	for form := range s.all() {
-		for n := min(len(form)-1, len(text)); n >= minCut && n > most; n-- {
-			if stands(text, of(form, n)) {
-				most = n
-				break
-			}
-		}
-	}
-	return most
 }
 
 // JSON removes secrets from the strings, keys and numbers of a JSON text. It returns all

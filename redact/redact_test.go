@@ -268,6 +268,53 @@ func TestAdd(t *testing.T) {
 	require.Equal(t, redact.Mark, huge.Text("159 "+strings.Repeat("x", 64<<10)))
 }
 
+// TestAddAgain: of several times until which a secret is in use the last one counts, and what is only a
+// form of another secret is one, too.
+func TestAddAgain(t *testing.T) {
+	const token = "a token that is used again"
+	past, future := time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
+	for name, times := range map[string][]time.Time{
+		"longer":       {past, future},
+		"shorter":      {future, past},
+		"indefinitely": {past, {}},
+		"no longer":    {{}, past},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := redact.New(nil)
+			for _, until := range times {
+				s.Add(token, until)
+			}
+			s.Add("another token", time.Time{})
+			require.Equal(t, redact.Mark, s.Text(token))
+		})
+	}
+	s := redact.New(nil)
+	s.Add(token, past)
+	s.Add(token, past)
+	s.Add("another token", time.Time{})
+	require.Equal(t, token, s.Text(token))
+
+	s = redact.New(nil)
+	form := hex.EncodeToString([]byte(token))
+	s.Add(token, past)
+	s.Add(form, future)
+	s.Add("another token", time.Time{})
+	require.Equal(t, redact.Mark, s.Text(form))
+}
+
+// TestManyOver: secrets that are over are taken away, although not all at once.
+func TestManyOver(t *testing.T) {
+	s := redact.New(nil)
+	soon := time.Now().Add(100 * time.Millisecond)
+	for i := range 100 {
+		s.Add(fmt.Sprintf("token number %d", i), soon)
+	}
+	require.Eventually(t, func() bool {
+		s.Add("another token", time.Time{})
+		return s.Text("token number 99") == "token number 99"
+	}, 10*time.Second, time.Millisecond)
+}
+
 // TestAddAndReplace: sets of secrets that are given at once and one by one find the same.
 func TestAddAndReplace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
