@@ -75,6 +75,8 @@ type Config struct {
 	resolved func() []Secret
 	// profile is the connection according to Temporal's conventions and ours.
 	profile envconfig.ClientConfigProfile
+	// profileFile is Temporal's own configuration file, which may hold keys and need not be there, or "".
+	profileFile string
 }
 
 // Temporal is the connection to a Temporal server. [Config.Client] turns it into client

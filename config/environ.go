@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -104,8 +105,10 @@ func (l *loader) override(k key[Config], raw string) error {
 // chimera.yaml, and CHIMERA_ variables override all.
 func (l *loader) connection(env environ) {
 	c := &l.config.Temporal
+	file, _ := env.lookup("TEMPORAL_CONFIG_FILE")
+	l.config.profileFile = cmp.Or(file, envconfig.DefaultConfigFilePath())
 	profile, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{
-		ConfigFileProfile: c.Profile, DisableEnv: true, EnvLookup: env,
+		ConfigFilePath: l.config.profileFile, ConfigFileProfile: c.Profile, DisableEnv: true, EnvLookup: env,
 	})
 	if err != nil {
 		l.report(diag.ConfigFile, diag.Range{}, "Temporal's own configuration cannot be read", err.Error())

@@ -153,13 +153,17 @@ func (c Config) Secrets() []Secret {
 	return all
 }
 
-// SecretFiles returns the files that hold what [Config.Secrets] returns, and private keys of TLS, sorted.
+// SecretFiles returns the files that hold what [Config.Secrets] returns, and private keys of TLS, sorted:
+// Temporal's own file, too, if there may be one.
 func (c Config) SecretFiles() []string {
 	all := slices.Clone(c.opened)
 	r := c.resolver()
 	r.opened = func(file string) { all = append(all, file) }
 	c.resolveKeys(r)
-	all = append(all, c.Temporal.TLS.KeyFile)
+	all = append(all, c.Temporal.TLS.KeyFile, c.profileFile)
+	if c.profile.TLS != nil {
+		all = append(all, c.profile.TLS.ClientKeyPath)
+	}
 	for _, s := range c.MCPServers {
 		all = append(all, s.TLS.KeyFile)
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -103,6 +104,7 @@ func TestWhoMayNotReadWhat(t *testing.T) {
 		return file
 	}
 	key := keys(t, "k1")[0]
+	t.Setenv("TEMPORAL_CONFIG_FILE", write("temporal.toml", ""))
 	file := write("chimera.yaml", `
 store: {path: ledger.db, dir: blobs}
 ledger: {subjects: subjects}
@@ -129,14 +131,71 @@ skills:
 	require.Empty(t, ds)
 	users := map[string]string{"a": o.Servers["a"].User, "c": o.Servers["c"].User, "d": o.Executables["d"].User, "e": o.Executables["e"].User}
 	require.Equal(t, map[string]string{"a": "nobody", "c": "", "d": "daemon", "e": "nobody"}, users)
-	require.Equal(t, []string{"a.secret", "c.key", "c.secret", "payload.key", "subjects", "ledger.db", "blobs"}, names(t, dir, o.Private))
+	require.Equal(t, []string{"a.secret", "c.key", "c.secret", "payload.key", "temporal.toml",
+		"ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db-journal", "ledger.key", "subjects", "blobs"}, names(t, dir, o.Private))
 	o, ds, err = host.Settings(resolved.Unconfined())
 	require.NoError(t, err)
 	require.Empty(t, ds)
 	require.Empty(t, o.Servers["a"].User+o.Executables["d"].User+o.Executables["e"].User)
 	require.Equal(t, "daemon", resolved.Skills["d"].User, "the other is a copy")
-	resolved.Temporal.TLS.KeyFile = "/temporal.key"
-	require.Contains(t, resolved.SecretFiles(), "/temporal.key")
+	resolved.Temporal.TLS.KeyFile = "/another.key"
+	require.Contains(t, resolved.SecretFiles(), "/another.key")
+}
+
+// TestOpenSecrets: a worker does not begin if its children may read a key, wherever the configuration has
+// it from.
+func TestOpenSecrets(t *testing.T) {
+	require.NoError(t, process.CanConfine(), "this test needs root, or these capabilities")
+	for name, c := range map[string]struct {
+		file, yaml, env, toml string
+	}{
+		"Temporal's own file":         {file: "temporal.toml", toml: "[profile.default]\napi_key = \"key of temporal\""},
+		"a key that this file names":  {file: "client.key", toml: "[profile.default.tls]\nclient_cert_path = \"DIR/client.pem\"\nclient_key_path = \"DIR/client.key\""},
+		"a key that a variable names": {file: "client.key", env: "TEMPORAL_TLS_CLIENT_KEY_PATH"},
+		"the database":                {file: "x.db"},
+		"its log of writes":           {file: "x.db-wal"},
+		"the log's key":               {file: "x.key"},
+		"the keyring":                 {file: "x.subjects"},
+		"another keyring":             {file: "ring", yaml: "ledger: {subjects: ring}\n"},
+		"large values":                {file: "blobs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			text := strings.ReplaceAll(c.toml, "DIR", dir)
+			profiles := filepath.Join(dir, "temporal.toml")
+			if text != "" {
+				require.NoError(t, os.WriteFile(profiles, []byte(text), 0o600))
+			}
+			t.Setenv("TEMPORAL_CONFIG_FILE", profiles)
+			if c.env != "" {
+				t.Setenv(c.env, filepath.Join(dir, c.file))
+			}
+			open := filepath.Join(dir, c.file)
+			if c.toml == "" || c.file != "temporal.toml" {
+				require.NoError(t, os.WriteFile(open, nil, 0o600))
+			}
+			require.NoError(t, os.Chmod(open, 0o644))
+			file := filepath.Join(dir, "chimera.yaml")
+			require.NoError(t, os.WriteFile(file, []byte("store: {path: x.db, dir: blobs}\ntemporal: {address: '127.0.0.1:1'}\nmcpServers: {a: {command: a, user: nobody}}\n"+c.yaml), 0o600))
+			settings, ds := config.Load(file)
+			require.Empty(t, ds)
+			resolved, err := settings.Resolve("tools")
+			require.NoError(t, err)
+			at, err := host.Store(resolved)
+			require.NoError(t, err)
+			o := host.Options{
+				Store: at, Roles: []host.Role{host.RoleTools}, Sealing: sealing(t, keys(t, "k1")[0]), Dev: true,
+				Servers: map[string]mcp.Server{"a": {Command: "a", User: stage.ChildUser}}, Client: client.Options{HostPort: "127.0.0.1:1"},
+				Private: append(resolved.SecretFiles(), at.Private()...),
+			}
+			_, err = host.New(t.Context(), o)
+			require.ErrorContains(t, err, "may read "+open)
+			require.NoError(t, os.Chmod(open, 0o600))
+			_, err = host.New(t.Context(), o)
+			require.Error(t, err, "there is no server")
+			require.NotContains(t, err.Error(), "may read")
+		})
+	}
 }
 
 // names are paths relative to a folder.

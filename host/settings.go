@@ -267,19 +267,7 @@ func (o *Options) settleTools(c config.Config) {
 			o.Servers[name] = s
 		}
 	}
-	o.Private = append(c.SecretFiles(), private(o.Store)...)
-}
-
-// private returns where a store keeps on this machine what is for its workers alone.
-func private(o store.Options) []string {
-	all := []string{o.Subjects}
-	if o.Driver != store.Postgres {
-		all = append(all, o.Path)
-	}
-	if !o.InDatabase {
-		all = append(all, o.Dir)
-	}
-	return all
+	o.Private = append(c.SecretFiles(), o.Store.Private()...)
 }
 
 // Servers returns the MCP servers of a configuration whose secrets were resolved. They run as the user of

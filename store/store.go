@@ -8,6 +8,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -317,6 +318,22 @@ func (o Options) beside(extension string) string {
 }
 
 func (o Options) blobs() string { return filepath.Join(o.Dir, "blobs") }
+
+// Private returns where the store keeps on this machine what is for its processes alone, whether it is
+// there yet or not: its database with SQLite's files beside it, the log's own key, the keyring, and the
+// folder of large values.
+func (o Options) Private() (all []string) {
+	if o.Driver != Postgres {
+		path := o.path()
+		all = append(all, path, path+"-wal", path+"-shm", path+"-journal", o.keyFile(), cmp.Or(o.Subjects, o.beside(".subjects")))
+	} else if o.Subjects != "" {
+		all = append(all, o.Subjects)
+	}
+	if !o.InDatabase {
+		all = append(all, o.Dir)
+	}
+	return all
+}
 
 // named returns an error if the log of a database has another name: entries of two names
 // would be two logs in one tree. It reports whether the log has no entries yet.
