@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -11,6 +12,14 @@ import (
 
 // undumpable keeps other processes of the same user out of the memory of this one.
 func undumpable() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
+
+// closeOnExec lets children inherit no open file but the standard ones.
+func closeOnExec() error {
+	if unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return nil
+	}
+	return closeListed("/proc/self/fd") // the kernel is older than 5.11, or a filter forbids the call
+}
 
 // needed are the capabilities without which a child of another user cannot be started and
 // ended. Each has a bit in the first word of a set.

@@ -9,6 +9,8 @@ import (
 
 func undumpable() error { return nil }
 
+func closeOnExec() error { return closeListed("/dev/fd") }
+
 // CanConfine returns an error if this process may not start children of other users.
 func CanConfine() error {
 	if os.Geteuid() != 0 {

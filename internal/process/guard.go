@@ -31,8 +31,8 @@ for round in 1 2; do
 done 2>/dev/null
 `
 
-// watch starts the watchdog of a group and a mark, as the user of the child, whom it may signal, or returns nil if that fails: it is
-// only the last of several safeguards.
+// watch starts the watchdog of a group and a mark, as the user of the child, whom it may signal, or
+// returns nil if that fails: it is only the last of several safeguards.
 func watch(pgid int, mark string, as *User) *guard {
 	r, w, err := os.Pipe()
 	if err != nil {

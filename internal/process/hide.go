@@ -3,9 +3,7 @@
 package process
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strconv"
 	"sync/atomic"
@@ -19,7 +17,7 @@ var hidden atomic.Bool
 // Hide keeps what this process holds from other processes, for as long as it lives: it leaves no core dump,
 // and its children inherit no file that it was started with but the standard ones. On Linux, other
 // processes of the same user can neither read its memory, its environment and its open files, nor
-// trace it. Children begin without that.
+// trace it; its children are dumpable again.
 func Hide() error {
 	if err := undumpable(); err != nil {
 		return fmt.Errorf("hide the memory of this process: %w", err)
@@ -28,9 +26,17 @@ func Hide() error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return fmt.Errorf("forbid core dumps: %w", err)
 	}
-	files, err := os.ReadDir("/dev/fd")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("list the open files: %w", err)
+	if err := closeOnExec(); err != nil {
+		return fmt.Errorf("keep open files from children: %w", err)
+	}
+	return nil
+}
+
+// closeListed lets children inherit none of the open files that a folder lists, but the standard ones.
+func closeListed(dir string) error {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return err
 	}
 	for _, f := range files {
 		if fd, err := strconv.Atoi(f.Name()); err == nil && fd > 2 {
