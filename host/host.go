@@ -425,7 +425,13 @@ func (o Options) withDefaults() Options {
 	if o.Secrets == nil {
 		o.Secrets = redact.New(nil)
 	}
-	o.MCP.Issued = o.Secrets.Add
+	issued := o.MCP.Issued
+	o.MCP.Issued = func(token string, until time.Time) {
+		o.Secrets.Add(token, until)
+		if issued != nil {
+			issued(token, until)
+		}
+	}
 	o.Logger = slog.New(o.Secrets.Handler(o.Logger.Handler()))
 	if o.MCP.Logger == nil {
 		o.MCP.Logger = o.Logger

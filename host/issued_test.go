@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -114,7 +115,9 @@ func TestTokensDoNotComeBack(t *testing.T) {
 			server := mcp.Server{URL: site.URL, Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 			credential(&server)
 			var log buffer
+			told := map[string]bool{}
 			call, done := host.Tools(host.Options{
+				MCP:     mcp.Options{Issued: func(token string, _ time.Time) { told[token] = true }},
 				Servers: map[string]mcp.Server{"site": server},
 				Logger:  slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 			})
@@ -134,6 +137,7 @@ func TestTokensDoNotComeBack(t *testing.T) {
 			}
 			require.NoError(t, done())
 			require.NotEmpty(t, site.tokens)
+			require.Equal(t, site.tokens, told, "the caller's own function is called, too")
 			for tool, text := range said {
 				if tool != "long" {
 					require.Contains(t, text, "[redacted]", tool)
