@@ -99,7 +99,8 @@ type Options struct {
 	AskGrace time.Duration
 	// MaxLine bounds one message, in either direction, in bytes: 16 MiB. A server can make the
 	// pool use about twice MaxCalls times MaxLine of memory, and with the values of one answer
-	// up to 384 MiB more.
+	// up to 384 MiB more. Each session keeps the definitions of its last list of tools besides, of up
+	// to MaxList.
 	MaxLine int
 	// MaxNoise bounds, in bytes a minute, what a server writes besides answers: garbage,
 	// notifications, requests, and its standard error: 64 MiB.

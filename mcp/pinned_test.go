@@ -308,3 +308,24 @@ func between(t *testing.T, before, after string) int {
 	require.NoError(t, json.Unmarshal([]byte(after), &b))
 	return b - a
 }
+
+// TestListingsAreKept: a listing whose bytes are those of the last one is not read again.
+func TestListingsAreKept(t *testing.T) {
+	p := hostilePool(t, "ok")
+	_, err := p.Tools(t.Context(), "h")
+	require.NoError(t, err)
+	c := connOf(p)
+	first, bad := c.list(t.Context())
+	require.Nil(t, bad)
+	require.NotEmpty(t, first)
+	second, bad := c.list(t.Context())
+	require.Nil(t, bad)
+	require.Same(t, &first[0], &second[0])
+	c.mu.Lock()
+	c.last.pages[0].digest[0]++
+	c.mu.Unlock()
+	third, bad := c.list(t.Context())
+	require.Nil(t, bad)
+	require.Equal(t, first, third)
+	require.NotSame(t, &first[0], &third[0])
+}

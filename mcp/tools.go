@@ -1,8 +1,8 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,8 +79,9 @@ func (c *conn) list(ctx context.Context) ([]Tool, *contract.Error) {
 
 // page is one of a list.
 type page struct {
-	raw   json.RawMessage
-	items []json.RawMessage
+	// digest is that of its bytes: with them, and not only the items, a listing would be kept twice.
+	digest [sha256.Size]byte
+	items  []json.RawMessage
 	// next is the cursor of the one that follows, or "".
 	next string
 }
@@ -115,11 +116,12 @@ func (c *conn) pages(ctx context.Context, method mcp.MCPMethod, what string, las
 			return fail(contract.TooLarge, "more than %d bytes", c.opts.MaxList)
 		}
 		var p *page
-		if n := len(all); n < len(last) && bytes.Equal(last[n].raw, answer.result) {
+		digest := sha256.Sum256(answer.result)
+		if n := len(all); n < len(last) && last[n].digest == digest {
 			p = last[n]
 		} else {
 			var err error
-			if p, err = pageOf(answer.result, what); errors.Is(err, schemas.ErrTooLarge) {
+			if p, err = pageOf(answer.result, what, digest); errors.Is(err, schemas.ErrTooLarge) {
 				return fail(contract.TooLarge, "page %d: %w", n+1, err)
 			} else if err != nil {
 				return fail(contract.InvalidOutput, "page %d: %w", n+1, err)
@@ -141,12 +143,12 @@ func (c *conn) pages(ctx context.Context, method mcp.MCPMethod, what string, las
 }
 
 // pageOf reads a page of a list of what.
-func pageOf(raw json.RawMessage, what string) (*page, error) {
+func pageOf(raw json.RawMessage, what string, digest [sha256.Size]byte) (*page, error) {
 	defer turn(raw)()
 	if _, err := schemas.Decode(raw); err != nil {
 		return nil, err
 	}
-	p := &page{raw: raw}
+	p := &page{digest: digest}
 	if err := exact(raw, map[string]any{what: &p.items, "nextCursor": &p.next}); err != nil {
 		return nil, err
 	}
