@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -43,8 +44,9 @@ type server struct {
 	waiting, ending int
 	// changed is closed, and replaced, when there may be room.
 	changed chan struct{}
-	// proven is set once a session has begun, and failures counts the sessions that did not begin,
-	// or ended before they had served a call, since the last that did.
+	// proven is set once a session has begun, and failures counts the sessions that did not begin, for
+	// another reason than that the server has refused them, or ended before they had served a call,
+	// since the last that did.
 	proven   bool
 	failures int
 }
@@ -151,8 +153,8 @@ func (t *tenant) client(ctx context.Context) (*conn, *contract.Error) {
 	}
 	if t.start == nil {
 		st, old := &start{done: make(chan struct{})}, t.conn
-		if old != nil && !old.served.Load() {
-			t.failures++
+		if old != nil {
+			t.buries(old)
 		}
 		t.start = st
 		t.work.Go(func() { t.run(st, old) })
@@ -173,6 +175,13 @@ func (t *tenant) client(ctx context.Context) (*conn, *contract.Error) {
 		return nil, &own
 	}
 	return st.conn, nil
+}
+
+// buries notes that a session has ended by itself; the caller holds s.mu.
+func (s *server) buries(c *conn) {
+	if !c.served.Load() {
+		s.failures++
+	}
 }
 
 func (s *server) isClosed() *contract.Error {
@@ -238,10 +247,14 @@ func (t *tenant) attempt() (*conn, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err != nil {
-		t.failures++
-	} else {
+	var seen *contract.Error
+	switch {
+	case err == nil:
 		t.proven = true
+	case errors.As(err, &seen) && seen.Kind != contract.Unsent:
+		// It answers: what it refuses to one agent, it may give to others.
+	default:
+		t.failures++
 	}
 	return c, err
 }

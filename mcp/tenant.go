@@ -156,6 +156,9 @@ func (t *tenant) rest() {
 		return
 	case t.conn == nil:
 		delete(t.tenants, t.key)
+	case !t.conn.usable():
+		t.buries(t.conn)
+		t.end()
 	default:
 		t.used = time.Now()
 		if t.idle == nil {
@@ -167,11 +170,12 @@ func (t *tenant) rest() {
 	t.wake()
 }
 
-// expire ends a session that nobody has used for long.
+// expire ends a session that nobody has used for long. It may be late: the session may be gone, or another
+// tenant have its place.
 func (t *tenant) expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.resting() && time.Since(t.used) >= t.opts.MaxIdle {
+	if t.conn != nil && t.tenants[t.key] == t && t.resting() && time.Since(t.used) >= t.opts.MaxIdle {
 		t.end()
 	}
 }

@@ -285,6 +285,69 @@ func TestIdleSessionsEnd(t *testing.T) {
 	})
 }
 
+// A session that has died makes room at once.
+func TestDeadSessionsEnd(t *testing.T) {
+	p := hostilePool(t, "ok")
+	require.Equal(t, "1", textOf(t, as(p, "a", ""), "count"))
+	_, err := call(t, as(p, "b", ""), "crash", "")
+	requireKind(t, contract.Transport, err)
+	s := p.servers["h"]
+	require.Eventually(t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.ending == 0 && len(s.tenants) == 1
+	}, bound, time.Millisecond)
+	require.Equal(t, "2", textOf(t, as(p, "a", ""), "count"))
+}
+
+// A timer may have fired before it was stopped, and go on when its session is gone.
+func TestLateTimers(t *testing.T) {
+	p := hostilePool(t, "ok", func(o *Options) { o.MaxIdle = time.Hour })
+	require.Equal(t, "1", textOf(t, as(p, "a", ""), "count"))
+	s := p.servers["h"]
+	key := Principal{Agent: "a"}
+	s.mu.Lock()
+	live := s.tenants[key]
+	s.mu.Unlock()
+	for name, late := range map[string]*tenant{
+		"no session":             {server: s, key: Principal{Agent: "b"}},
+		"no place":               {server: s, key: Principal{Agent: "b"}, conn: live.conn},
+		"the place of another":   {server: s, key: key, conn: live.conn},
+		"a place, no session":    {server: s, key: key},
+		"one that is in use":     {server: s, key: key, conn: live.conn, users: 1},
+		"one that was just used": {server: s, key: key, conn: live.conn, used: time.Now()},
+	} {
+		late.expire()
+		require.False(t, late.ending, name)
+	}
+	require.Equal(t, "2", textOf(t, as(p, "a", ""), "count"))
+	s.mu.Lock()
+	live.used = time.Now().Add(-2 * time.Hour)
+	s.mu.Unlock()
+	live.expire()
+	require.Equal(t, "1", textOf(t, as(p, "a", ""), "count"))
+}
+
+// A server that refuses one agent still serves the others, without a pause.
+func TestRefusedStartsOfOneAgent(t *testing.T) {
+	for _, status := range []int{http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusInternalServerError} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+			t.Cleanup(s.Close)
+			p := openPool(t, Server{URL: s.URL, Addresses: here}, quiet)
+			for range 3 {
+				_, err := call(t, as(p, "a", ""), "count", "")
+				require.Error(t, err)
+			}
+			want := 0
+			if status == http.StatusInternalServerError {
+				want = 3
+			}
+			require.Equal(t, want, p.servers["h"].failures)
+		})
+	}
+}
+
 // A server that ends sessions by itself is asked once more, in another one.
 func TestForgottenSessions(t *testing.T) {
 	s := newSite(t)
