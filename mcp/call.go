@@ -30,16 +30,16 @@ const (
 	maxHeavy = 2
 )
 
-var turns = make(chan struct{}, maxHeavy)
+var heavyTurns = make(chan struct{}, maxHeavy)
 
-// turn waits until a message or a result may be decoded. The caller must call done when it needs its
-// values no more.
-func turn(text []byte) (done func()) {
+// heavyTurn waits until the JSON body of a response, a page or a result may be decoded. The caller must
+// call done when it needs its values no more.
+func heavyTurn(text []byte) (done func()) {
 	if len(text) <= heavy {
 		return func() {}
 	}
-	turns <- struct{}{}
-	return func() { <-turns }
+	heavyTurns <- struct{}{}
+	return func() { <-heavyTurns }
 }
 
 // tries bounds the clients that one call tries, if each dies before the call is sent.
@@ -147,7 +147,7 @@ func (c *conn) judge(tool string, answer reply) (Result, *contract.Error) {
 	invalid := func(format string, args ...any) (Result, *contract.Error) {
 		return Result{}, c.errorf(contract.InvalidOutput, "the result of %q %w", tool, fmt.Errorf(format, args...))
 	}
-	defer turn(answer.result)()
+	defer heavyTurn(answer.result)()
 	value, err := schemas.Decode(answer.result)
 	if errors.Is(err, schemas.ErrTooLarge) {
 		return Result{}, c.errorf(contract.TooLarge, "the result of %q: %w", tool, err)
@@ -257,7 +257,7 @@ func (c *conn) protocolError(what string, answer reply) *contract.Error {
 	var code json.Number
 	var message string
 	var data json.RawMessage
-	defer turn(answer.fault)()
+	defer heavyTurn(answer.fault)()
 	if _, err := schemas.Decode(answer.fault); err != nil {
 		return c.errorf(contract.ServerError, "%s: an error that cannot be read: %w", what, err)
 	}

@@ -21,9 +21,10 @@ func (w *web) receive(ctx context.Context, r *request, response *http.Response) 
 			w.c.complete(r, reply{err: err})
 			return
 		}
-		done := turn(body)
-		w.c.take(body, r)
-		done()
+		func() {
+			defer heavyTurn(body)()
+			w.c.take(body, r)
+		}()
 		w.c.complete(r, reply{err: w.c.errorf(contract.ServerError, "its response is not the answer to the request")})
 	case "text/event-stream":
 		from := newEvents(response.Body, w.c.opts.MaxLine, w.c.opts.MaxNoise)

@@ -172,7 +172,7 @@ func (c *conn) content(uri string, answer reply) (Content, *contract.Error) {
 	invalid := func(format string, args ...any) (Content, *contract.Error) {
 		return Content{}, c.errorf(contract.InvalidOutput, "the content of %s %w", excerpt.Quote(uri, 200), fmt.Errorf(format, args...))
 	}
-	defer turn(answer.result)()
+	defer heavyTurn(answer.result)()
 	if _, err := schemas.Decode(answer.result); errors.Is(err, schemas.ErrTooLarge) {
 		return Content{}, c.errorf(contract.TooLarge, "the content of %s: %w", excerpt.Quote(uri, 200), err)
 	} else if err != nil {

@@ -144,7 +144,7 @@ func (c *conn) pages(ctx context.Context, method mcp.MCPMethod, what string, las
 
 // pageOf reads a page of a list of what.
 func pageOf(raw json.RawMessage, what string, digest [sha256.Size]byte) (*page, error) {
-	defer turn(raw)()
+	defer heavyTurn(raw)()
 	if _, err := schemas.Decode(raw); err != nil {
 		return nil, err
 	}
