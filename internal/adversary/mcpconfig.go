@@ -49,7 +49,9 @@ func (d *Deployment) configAttacks() (all []*Attack) {
 		change func(t testing.TB, o *host.Options)
 		core   bool
 	}{
-		{host.RoleEffects, "another address of a server", bank, server(bank, func(s *mcp.Server) { s.URL = b.URL + "/" + vault }), true},
+		{host.RoleEffects, "another address of a server", bank, server(bank, func(s *mcp.Server) {
+			s.URL, s.JWT, s.TLS.CertFile, s.TLS.KeyFile = b.URL+"/"+vault, nil, b.certFile, b.keyFile
+		}), true},
 		{host.RoleEffects, "no pinned key", bank, server(bank, func(s *mcp.Server) { s.TLS.Pins = nil }), false},
 		{host.RoleEffects, "another authority", vault, func(t testing.TB, o *host.Options) {
 			server(vault, func(s *mcp.Server) { s.TLS.CAFile = newAuthority(t, "other").file })(t, o)

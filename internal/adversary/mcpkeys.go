@@ -117,7 +117,7 @@ func exchanged(t testing.TB, file string, content []byte, f func()) {
 	put := func(content []byte) {
 		// A program that runs cannot be written to, but replaced.
 		require.NoError(t, os.Rename(written(t, content), file))
-		require.NoError(t, os.Chmod(file, 0o700))
+		require.NoError(t, os.Chmod(file, 0o755))
 	}
 	defer put(was)
 	if content == nil {

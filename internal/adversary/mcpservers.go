@@ -116,7 +116,7 @@ func (d *Deployment) serverAttacks() (all []*Attack) {
 // thief's would note each line that it is told.
 func (d *Deployment) diskAttacks() (all []*Attack) {
 	b := d.tools
-	told := filepath.Join(d.dir, "told")
+	told := filepath.Join(d.open, "told")
 	thiefs := []byte("#!/bin/sh\nwhile read -r line; do echo \"$line\" >> " + told + "; done\n")
 	more := func(file string, end string) []byte {
 		raw, err := os.ReadFile(filepath.Join(b.dir, file))
@@ -139,6 +139,7 @@ func (d *Deployment) diskAttacks() (all []*Attack) {
 	} {
 		all = append(all, &Attack{Thief: ServerDisk, Class: FileBent, About: "mcp", Name: x.name, Long: x.long, Do: func(t testing.TB, d *Deployment) (o Outcome, says string) {
 			l := d.live(t)
+			require.NoError(t, os.RemoveAll(told))
 			exchanged(t, filepath.Join(b.dir, x.file), x.content(), func() { o, says = l.attempt(t, files) })
 			if _, err := os.Stat(told); err == nil {
 				return Unseen, "a program that nobody has approved was started"
@@ -148,7 +149,7 @@ func (d *Deployment) diskAttacks() (all []*Attack) {
 	}
 	return append(all, &Attack{Thief: ServerDisk, Class: FileBent, About: "mcp", Name: "settings that nobody has pinned", Do: func(t testing.TB, d *Deployment) (Outcome, string) {
 		l, settings := d.live(t), filepath.Join(b.dir, "settings.sh")
-		require.NoError(t, os.WriteFile(settings, []byte("echo x > \"$REPORTS/unpinned\"\n"), 0o600))
+		require.NoError(t, os.WriteFile(settings, []byte("echo x > \"$REPORTS/unpinned\"\n"), 0o644))
 		defer func() { require.NoError(t, os.Remove(settings)) }()
 		err := l.goesOn(t, files)
 		if b.got(t, files, "unpinned") > 0 {

@@ -19,6 +19,7 @@ import (
 	"chimera.ai/engine/conform/verdict"
 	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/plan"
@@ -59,12 +60,12 @@ type toolbox struct {
 // newToolbox starts the servers and imports their tools.
 func newToolbox(t testing.TB, bank Bank) *toolbox {
 	t.Helper()
-	b := &toolbox{site: newSite(t, bank), dir: t.TempDir(), reports: t.TempDir(), offered: map[string][]trust.ManifestTool{}, manifests: map[string]string{}}
+	b := &toolbox{site: newSite(t, bank), dir: stage.Open(t), reports: stage.Open(t), offered: map[string][]trust.ManifestTool{}, manifests: map[string]string{}}
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(b.dir, "mcp-files"), "chimera.ai/engine/examples/mcp-files")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.NoError(t, os.Mkdir(filepath.Join(b.dir, "shown"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(b.dir, "serve.sh"), []byte(serveScript), 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(b.dir, "shown"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(b.dir, "serve.sh"), []byte(serveScript), 0o644))
 	b.publisher, _, err = trust.NewKey()
 	require.NoError(t, err)
 	b.gone, _, err = trust.NewKey()
@@ -127,7 +128,7 @@ func (b *toolbox) template(server string) *catalog.Template {
 func (b *toolbox) servers(t testing.TB) map[string]mcp.Server {
 	t.Helper()
 	own := mcp.Server{
-		Command: "sh", Args: []string{"serve.sh"}, Dir: b.dir, Base: b.dir, Env: map[string]string{"REPORTS": b.reports},
+		Command: "sh", Args: []string{"serve.sh"}, User: stage.ChildUser, Dir: b.dir, Base: b.dir, Env: map[string]string{"REPORTS": b.reports},
 		Pin: []string{filepath.Join(b.dir, "serve.sh"), filepath.Join(b.dir, "mcp-files")}, Sessions: mcp.ByRun, MaxSessions: 1,
 	}
 	return map[string]mcp.Server{files: own, bank: b.server(t, bank), vault: b.server(t, vault), desk: b.server(t, desk)}
