@@ -1,0 +1,156 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/config"
+	"chimera.ai/engine/fingerprint"
+	"chimera.ai/engine/internal/wholefile"
+	"chimera.ai/engine/plan"
+)
+
+// writeTools writes the file of imported tools: what it had, as it stands there, and what was decided.
+func (p *Program) writeTools(c *config.Config, file string, have map[string]catalog.Template, answers []intakeAnswer, configured bool) error {
+	var changes []catalog.Entry
+	for _, a := range answers {
+		for _, x := range a.Tools {
+			if x.State != toolNew && x.State != toolChanged {
+				continue
+			}
+			e, err := x.entry(a.Server)
+			if err == nil && x.was != nil {
+				e.Was, err = x.was.Facts()
+			}
+			if err != nil {
+				return negative("%s", err)
+			}
+			changes = append(changes, e)
+		}
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	slices.SortFunc(changes, func(a, b catalog.Entry) int { return strings.Compare(a.Operation, b.Operation) })
+	var text []byte
+	before, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		text, err = catalog.Write(changes)
+	case err == nil:
+		if text, err = catalog.Update(before, changes); err != nil {
+			err = fmt.Errorf("%s cannot be changed as it is written: %w", file, err)
+		}
+	}
+	if err != nil {
+		return negative("%s", err).withHint("--out FILE writes what is proposed to another file.")
+	}
+	all, ds := compiler.ParseCatalog(compiler.Source{Name: file, Text: text})
+	if ds.HasErrors() {
+		return &failure{code: exitNegative, message: "what would be written is no catalog", diagnostics: ds, sources: map[string][]byte{file: text}}
+	}
+	if err := written(all, have, changes); err != nil {
+		return negative("%s cannot be changed as it is written: %s", file, err).withHint("--out FILE writes what is proposed to another file.")
+	}
+	if err := replaceFile(file, text); err != nil {
+		return misuse("%s", err)
+	}
+	if !configured || c.ToolsFile != "" {
+		return nil
+	}
+	return p.nameTools(c)
+}
+
+// written compares a catalog with what it had before and what was to change.
+func written(all *catalog.Catalog, have map[string]catalog.Template, changes []catalog.Entry) error {
+	want := map[string]string{}
+	for name, t := range have {
+		facts, err := t.Facts()
+		if err != nil {
+			return err
+		}
+		want[name] = said(facts, t.Status, t.Fingerprint)
+	}
+	for _, e := range changes {
+		print, err := fingerprint.Tool(e.Definition)
+		if err != nil {
+			return err
+		}
+		want[e.Operation] = said(e.Facts, e.Status, print.Digest)
+	}
+	for i := range all.Templates {
+		t := &all.Templates[i]
+		facts, err := t.Facts()
+		if err != nil {
+			return err
+		}
+		if want[t.Name()] != said(facts, t.Status, t.Fingerprint) {
+			return fmt.Errorf("%s would not be what it should", foreign(t.Name()))
+		}
+		delete(want, t.Name())
+	}
+	for name := range want {
+		return fmt.Errorf("%s would be missing", foreign(name))
+	}
+	return nil
+}
+
+// said is what a catalog says of a tool, apart from what its definition does.
+func said(facts json.RawMessage, status plan.Trust, fingerprint string) string {
+	var all map[string]any
+	_ = json.Unmarshal(facts, &all) // of Template.Facts
+	delete(all, "input_schema")
+	delete(all, "output_schema")
+	raw, _ := json.Marshal(all)
+	return fmt.Sprintf("%s %s %s", raw, status, fingerprint)
+}
+
+// nameTools makes the configuration name the file of imported tools.
+func (p *Program) nameTools(c *config.Config) error {
+	name := cmp.Or(c.File, config.DefaultFile)
+	text, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return misuse("%s", err)
+	}
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		text = append(text, '\n')
+	}
+	return p.rewriteSettings(name, text, append(slices.Clone(text), "tools: "+toolsFile+"\n"...))
+}
+
+// rewriteSettings replaces the configuration, unless the new one is not valid.
+func (p *Program) rewriteSettings(name string, text, next []byte) error {
+	if err := replaceFile(name, next); err != nil {
+		return misuse("%s", err)
+	}
+	_, ds := config.Load(name)
+	if !ds.HasErrors() {
+		return nil
+	}
+	if len(text) > 0 {
+		if err := replaceFile(name, text); err != nil {
+			return misuse("%s", err)
+		}
+	}
+	return &failure{code: exitUsage, message: name + " cannot be changed", diagnostics: ds, sources: map[string][]byte{name: next}}
+}
+
+// replaceFile writes a file that others may read, or keeps the mode that it has.
+func replaceFile(name string, text []byte) error {
+	mode := fs.FileMode(0o644)
+	if info, err := os.Stat(name); err == nil {
+		mode = info.Mode().Perm()
+	}
+	if err := wholefile.Replace(name, text); err != nil {
+		return err
+	}
+	return os.Chmod(name, mode)
+}
