@@ -113,7 +113,7 @@ func Deploy(t testing.TB, bank Bank) *Deployment {
 	l := d.owner.Ledger
 	d.Begin(t, l)
 	d.Rely(t, l, operations, bundle)
-	d.tooled(t, l)
+	d.stateTools(t, l)
 	said, err := trust.Read(t.Context(), l, d.Root)
 	require.NoError(t, err)
 	d.Requester = said.Agents["tester"].Requesters[0]

@@ -224,9 +224,9 @@ func (d *Deployment) clientAttacks() []*Attack {
 	}
 }
 
-// approved makes the call that the admins have approved of a server, as a worker does, and says whether
-// the server got it.
-func (d *Deployment) approved(t testing.TB, server string) (Outcome, string) {
+// approved makes the call that the admins have approved of a server, as a worker does in a session that
+// it begins, and says whether the server got it. after lists the kinds of failures with which it may have.
+func (d *Deployment) approved(t testing.TB, server string, after ...contract.Kind) (Outcome, string) {
 	t.Helper()
 	of := d.tools.template(server)
 	pool := mcp.NewPool(map[string]mcp.Server{server: d.tools.servers(t)[server]}, mcp.Options{Logger: discard})
@@ -234,12 +234,15 @@ func (d *Deployment) approved(t testing.TB, server string) (Outcome, string) {
 	line := "approved"
 	before := d.tools.got(t, server, line)
 	_, err := pool.CallPinned(t.Context(), server, of.Operation, []byte(`{"line":"`+line+`"}`), mcp.Pin{Fingerprint: of.Fingerprint, Endpoints: of.Endpoints, Instructions: of.Instructions, Again: true})
-	if d.tools.got(t, server, line) > before {
-		return Unseen, "it got the call"
+	got := d.tools.got(t, server, line) - before
+	if err == nil {
+		return Unseen, fmt.Sprintf("it got %d calls", got)
 	}
-	require.Error(t, err)
 	var e *contract.Error
 	require.ErrorAs(t, err, &e)
+	if got > 1 || got == 1 && !slices.Contains(after, e.Kind) {
+		return Unseen, fmt.Sprintf("it got %d calls: %s", got, e)
+	}
 	return Refused, string(e.Kind) + ": " + e.Message
 }
 

@@ -169,8 +169,8 @@ func (b *toolbox) manifest(t testing.TB, k *trust.Key, server string, change fun
 	return raw
 }
 
-// tooled registers the tools, and states whose manifests count.
-func (d *Deployment) tooled(t testing.TB, l ledger.Store) {
+// stateTools registers the tools, and states whose manifests count.
+func (d *Deployment) stateTools(t testing.TB, l ledger.Store) {
 	t.Helper()
 	b := d.tools
 	acts := []trust.Act{
