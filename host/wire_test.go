@@ -189,7 +189,6 @@ func TestEffectsOverHTTP(t *testing.T) {
 		"401 1":    {"", ledger.Settled, 2, 1},
 		"403 1":    {"", ledger.Settled, 2, 1},
 		"unknown":  {contract.Contract, ledger.Released, 1, 0},
-		"400":      {contract.OutcomeUnknown, ledger.Unknown, 1, 0},
 		"500":      {contract.OutcomeUnknown, ledger.Unknown, 1, 0},
 		"502":      {contract.OutcomeUnknown, ledger.Unknown, 1, 0},
 		"504":      {contract.OutcomeUnknown, ledger.Unknown, 1, 0},
@@ -234,9 +233,17 @@ func TestEffectsOverHTTP(t *testing.T) {
 	}
 	require.Equal(t, fmt.Sprintf("%d.00 %d.00", pending, posted), a.spent(t), "what is unknown is held, and what is released costs nothing")
 
-	// A server that ends the session at each call has not looked at it.
-	run := a.start(t, "404", digest, `{"line":"404"}`)
+	// One that says of no request in particular that it is bad may mean the session, and so ends that.
+	run := a.start(t, "400", digest, `{"line":"400"}`)
 	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
+	require.Equal(t, contract.OutcomeUnknown, f.Kind, f.Message)
+	require.Equal(t, ledger.Unknown, a.row(t, run).State)
+	require.Len(t, w.posted["400"], 1)
+	pending++
+
+	// A server that ends the session at each call has not looked at it.
+	run = a.start(t, "404", digest, `{"line":"404"}`)
+	f = failureOf(t, stage.Await(t, a.h.Client(), run, nil))
 	require.Equal(t, contract.Unsent, f.Kind, f.Message)
 	require.Equal(t, ledger.Released, a.row(t, run).State)
 	require.Equal(t, fmt.Sprintf("%d.00 %d.00", pending, posted), a.spent(t))
