@@ -1,22 +1,13 @@
 package host_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -27,10 +18,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/internal/testca"
 	"chimera.ai/engine/mcp"
 )
 
@@ -174,7 +165,7 @@ type site struct {
 	// strange one of the authority stranger.
 	pins           []string
 	other, strange *tls.Certificate
-	stranger       *issuer
+	stranger       *testca.Authority
 
 	mu sync.Mutex
 	// cert is the server's. elsewhere, if not "", is where it redirects to.
@@ -186,13 +177,13 @@ type site struct {
 
 func newSite(t *testing.T, folder string) *site {
 	t.Helper()
-	ours := newIssuer(t)
-	s := &site{t: t, folder: folder, stranger: newIssuer(t), after: map[string]func(*site){}}
+	ours := testca.New(t, "authority")
+	s := &site{t: t, folder: folder, stranger: testca.New(t, "stranger"), after: map[string]func(*site){}}
 	s.trust("ca.pem", ours)
 	s.trust("strange.pem", s.stranger)
-	s.cert, s.other, s.strange = ours.issue(t), ours.issue(t), s.stranger.issue(t)
-	sum := sha256.Sum256(s.cert.Leaf.RawSubjectPublicKeyInfo)
-	s.pins = []string{"sha256:" + hex.EncodeToString(sum[:])}
+	cert, other, strange := ours.Server(t, "one"), ours.Server(t, "two"), s.stranger.Server(t, "one")
+	s.cert, s.other, s.strange = &cert, &other, &strange
+	s.pins = []string{testca.Pin(cert.Leaf)}
 	s.Server = httptest.NewUnstartedServer(s)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -206,8 +197,8 @@ func newSite(t *testing.T, folder string) *site {
 }
 
 // trust makes an authority the one of a file: clients trust that of "ca.pem".
-func (s *site) trust(file string, a *issuer) {
-	s.holds(os.WriteFile(filepath.Join(s.folder, file), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}), 0o600))
+func (s *site) trust(file string, a *testca.Authority) {
+	s.holds(os.WriteFile(filepath.Join(s.folder, file), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.Cert.Raw}), 0o600))
 }
 
 // holds fails the test, from whatever goroutine, if there is an error.
@@ -272,44 +263,4 @@ func (s *site) note(session, what string) {
 		err = errors.Join(err, f.Close())
 	}
 	s.holds(err)
-}
-
-// issuer is an authority that issues certificates.
-type issuer struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newIssuer(t *testing.T) *issuer {
-	t.Helper()
-	a := &issuer{}
-	a.cert, a.key = a.make(t, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
-	return a
-}
-
-// issue makes a certificate for 127.0.0.1, with a new key.
-func (a *issuer) issue(t *testing.T) *tls.Certificate {
-	t.Helper()
-	c, key := a.make(t, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
-	return &tls.Certificate{Certificate: [][]byte{c.Raw}, PrivateKey: key, Leaf: c}
-}
-
-// make makes a certificate, which is signed by the authority or, if that has none yet, by itself.
-func (a *issuer) make(t *testing.T, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	c.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<60))
-	require.NoError(t, err)
-	c.Subject = pkix.Name{CommonName: c.SerialNumber.String()}
-	c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = c, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, key.Public(), signer)
-	require.NoError(t, err)
-	made, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return made, key
 }

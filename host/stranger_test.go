@@ -2,28 +2,16 @@ package host_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/hex"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	protocol "github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
@@ -32,30 +20,17 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/internal/testca"
 	"chimera.ai/engine/mcp"
 )
-
-// selfSigned is a certificate for this machine, which is its own authority.
-func selfSigned(t *testing.T) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	require.NoError(t, err)
-	leaf, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
-}
 
 // TestStrangersAreDrift: an effect at a pinned endpoint at which another server answers is not
 // tried again, takes the error edge of drift, and has no call and no cost.
 func TestStrangersAreDrift(t *testing.T) {
 	stage.Parallel(t)
-	certs := []tls.Certificate{selfSigned(t), selfSigned(t), selfSigned(t)}
+	// The second certificate is of the known authority, but has no pinned key; the third is of another.
+	ours := testca.New(t, "ours")
+	certs := []tls.Certificate{ours.Server(t, "one"), ours.Server(t, "two"), testca.New(t, "another").Server(t, "one")}
 	var shown, asked, paid atomic.Int64
 	s := mcpserver.NewMCPServer("bank", "1", mcpserver.WithToolCapabilities(true))
 	s.AddTool(protocol.NewTool("pay", protocol.WithString("line")), func(context.Context, protocol.CallToolRequest) (*protocol.CallToolResult, error) {
@@ -76,17 +51,9 @@ func TestStrangersAreDrift(t *testing.T) {
 	site.StartTLS()
 	t.Cleanup(site.Close)
 
-	// The second certificate is of a known authority, but has no pinned key; the third is of none.
-	file := filepath.Join(t.TempDir(), "ca.pem")
-	var known []byte
-	for _, c := range certs[:2] {
-		known = append(known, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]})...)
-	}
-	require.NoError(t, os.WriteFile(file, known, 0o600))
-	key := sha256.Sum256(certs[0].Leaf.RawSubjectPublicKeyInfo)
 	server := mcp.Server{
 		URL: site.URL + "/mcp", Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-		TLS: mcp.TLS{CAFile: file, Pins: []string{"sha256:" + hex.EncodeToString(key[:])}},
+		TLS: mcp.TLS{CAFile: ours.File, Pins: []string{testca.Pin(certs[0].Leaf)}},
 	}
 	identity, err := server.Endpoint()
 	require.NoError(t, err)

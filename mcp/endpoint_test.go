@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/internal/testca"
 )
 
 func TestEndpoint(t *testing.T) {
@@ -31,17 +33,17 @@ func TestEndpoint(t *testing.T) {
 		"transport": "stdio", "command": "link", "executable": digest, "args": []any{"-a"}, "env": map[string]any{"A": "open", "B": nil}, "cwd": ".",
 		"pin": map[string]any{"server": digest},
 	}, got)
-	ca := newAuthority(t)
+	ca := testca.New(t, "authority")
 	two := []string{"sha256:" + strings.Repeat("0", 64), "sha256:" + strings.Repeat("1", 64)}
 	remote := Server{
 		URL: "https://example.com/mcp", SSE: true, Headers: map[string]string{"X-Key": "secret"},
-		TLS:   TLS{CAFile: ca.file, ServerName: "a", Pins: []string{two[1], two[0], two[1]}},
+		TLS:   TLS{CAFile: ca.File, ServerName: "a", Pins: []string{two[1], two[0], two[1]}},
 		OAuth: &OAuth{Issuer: "https://issuer.example.com", TokenURL: "https://issuer.example.com/token", ClientID: "secret", ClientSecret: "secret"},
 	}
 	got, err = remote.Endpoint()
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{
-		"transport": "sse", "url": "https://example.com/mcp", "ca": []any{keyDigest(ca.cert)}, "server_name": "a", "pins": []any{two[0], two[1]},
+		"transport": "sse", "url": "https://example.com/mcp", "ca": []any{keyDigest(ca.Cert)}, "server_name": "a", "pins": []any{two[0], two[1]},
 		"issuer": "https://issuer.example.com", "token_url": "https://issuer.example.com/token",
 	}, got)
 	raw, err := json.Marshal(got)

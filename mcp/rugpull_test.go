@@ -22,6 +22,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/fingerprint"
+	"chimera.ai/engine/internal/testca"
 )
 
 // installed is a server in a folder of its own, with all that a test may change.
@@ -244,8 +245,8 @@ func TestChangedWhileStarting(t *testing.T) {
 
 // A remote server that is configured to be elsewhere, or to be known by something else, gets no request.
 func TestRugPullsOfRemoteServers(t *testing.T) {
-	ours, others := newAuthority(t), newAuthority(t)
-	cert := ours.server(t, "server")
+	ours, others := testca.New(t, "authority"), testca.New(t, "authority")
+	cert := ours.Server(t, "server")
 	inner := newSite(t)
 	var asked atomic.Int64
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -264,7 +265,7 @@ func TestRugPullsOfRemoteServers(t *testing.T) {
 		}
 		require.NoError(t, os.WriteFile(both, all, 0o600))
 	}
-	join(ours.file)
+	join(ours.File)
 	good := Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: both, Pins: []string{keyDigest(cert.Leaf)}}}
 	p := openPool(t, good, quiet)
 	pin := placed(t, p, true)
@@ -273,16 +274,16 @@ func TestRugPullsOfRemoteServers(t *testing.T) {
 	for name, change := range map[string]func(*Server){
 		"URL":       func(s *Server) { s.URL = elsewhere.URL + "/mcp" },
 		"path":      func(s *Server) { s.URL += "/other" },
-		"pins":      func(s *Server) { s.TLS.Pins = append(slices.Clone(s.TLS.Pins), keyDigest(others.cert)) },
+		"pins":      func(s *Server) { s.TLS.Pins = append(slices.Clone(s.TLS.Pins), keyDigest(others.Cert)) },
 		"no pins":   func(s *Server) { s.TLS.Pins = nil },
-		"authority": func(s *Server) { s.TLS.CAFile = ours.file; join(ours.file, others.file); s.TLS.CAFile = both },
+		"authority": func(s *Server) { s.TLS.CAFile = ours.File; join(ours.File, others.File); s.TLS.CAFile = both },
 		"name":      func(s *Server) { s.TLS.ServerName = "127.0.0.1" },
 		"issuer": func(s *Server) {
 			s.OAuth = &OAuth{Issuer: "https://id.example.com", TokenURL: "https://id.example.com/token", ClientID: "a", ClientSecret: "b"}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			defer join(ours.file)
+			defer join(ours.File)
 			other := good
 			change(&other)
 			before := asked.Load()
@@ -294,10 +295,10 @@ func TestRugPullsOfRemoteServers(t *testing.T) {
 
 	// The authority's certificate is renewed.
 	next := &x509.Certificate{
-		SerialNumber: big.NewInt(7), Subject: ours.cert.Subject, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(2 * time.Hour),
+		SerialNumber: big.NewInt(7), Subject: ours.Cert.Subject, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(2 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, next, next, ours.key.Public(), ours.key)
+	der, err := x509.CreateCertificate(rand.Reader, next, next, ours.Key.Public(), ours.Key)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(both, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	_, err = pinned(t, openPool(t, good, quiet), pin)
@@ -306,15 +307,15 @@ func TestRugPullsOfRemoteServers(t *testing.T) {
 
 // A file with other authorities counts from the next session on.
 func TestAuthorityReplaced(t *testing.T) {
-	ours, others := newAuthority(t), newAuthority(t)
+	ours, others := testca.New(t, "authority"), testca.New(t, "authority")
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	put := func(a *authority) {
-		raw, err := os.ReadFile(a.file)
+	put := func(a *testca.Authority) {
+		raw, err := os.ReadFile(a.File)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(file, raw, 0o600))
 	}
 	put(ours)
-	certs := []tls.Certificate{ours.server(t, "one"), others.server(t, "two")}
+	certs := []tls.Certificate{ours.Server(t, "one"), others.Server(t, "two")}
 	var which atomic.Int64
 	inner := newSite(t)
 	s := secure(t, inner, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {

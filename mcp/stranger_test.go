@@ -18,6 +18,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/fingerprint"
+	"chimera.ai/engine/internal/testca"
 )
 
 // shown is a remote server whose certificate a test replaces. Each of its requests comes by a
@@ -55,14 +56,14 @@ func show(t *testing.T, cert tls.Certificate) *shown {
 }
 
 // renewed is the certificate of a server with the same key, changed as a test says.
-func (a *authority) renewed(t *testing.T, was tls.Certificate, change func(*x509.Certificate)) tls.Certificate {
+func renewed(t *testing.T, a *testca.Authority, was tls.Certificate, change func(*x509.Certificate)) tls.Certificate {
 	t.Helper()
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: was.Leaf.Subject, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(2 * time.Hour),
 		ExtKeyUsage: was.Leaf.ExtKeyUsage, IPAddresses: was.Leaf.IPAddresses,
 	}
 	change(c)
-	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, was.Leaf.PublicKey, a.key)
+	der, err := x509.CreateCertificate(rand.Reader, c, a.Cert, was.Leaf.PublicKey, a.Key)
 	require.NoError(t, err)
 	leaf, err := x509.ParseCertificate(der)
 	require.NoError(t, err)
@@ -72,35 +73,35 @@ func (a *authority) renewed(t *testing.T, was tls.Certificate, change func(*x509
 // A server with another certificate is the same one if its authority, its name and a pinned key are
 // those that are configured, and another one if they are not: then it gets no request.
 func TestStrangers(t *testing.T) {
-	ours, others := newAuthority(t), newAuthority(t)
-	cert, other := ours.server(t, "first"), ours.server(t, "second")
+	ours, others := testca.New(t, "authority"), testca.New(t, "authority")
+	cert, other := ours.Server(t, "first"), ours.Server(t, "second")
 	same := func(*x509.Certificate) {}
 	expired := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
 	elsewhere := func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 2)} }
-	leaf, next, ca := keyDigest(cert.Leaf), keyDigest(other.Leaf), keyDigest(ours.cert)
+	leaf, next, ca := keyDigest(cert.Leaf), keyDigest(other.Leaf), keyDigest(ours.Cert)
 	for name, c := range map[string]struct {
 		pins []string
 		now  tls.Certificate
 		want contract.Kind // of a pinned call, or "" if it is made
 	}{
-		"renewed":                                    {nil, ours.renewed(t, cert, same), ""},
-		"renewed, its key pinned":                    {[]string{leaf}, ours.renewed(t, cert, same), ""},
+		"renewed":                                    {nil, renewed(t, ours, cert, same), ""},
+		"renewed, its key pinned":                    {[]string{leaf}, renewed(t, ours, cert, same), ""},
 		"renewed with another key":                   {nil, other, ""},
 		"renewed with another key, authority pinned": {[]string{ca}, other, ""},
 		"renewed with another key, which is pinned":  {[]string{leaf, next}, other, ""},
 		"renewed with another key, not the pinned":   {[]string{leaf}, other, contract.Drift},
-		"another authority":                          {nil, others.renewed(t, cert, same), contract.Drift},
-		"another authority, the same key pinned":     {[]string{leaf}, others.renewed(t, cert, same), contract.Drift},
-		"another name":                               {nil, ours.renewed(t, cert, elsewhere), contract.Drift},
-		"another name, the same key pinned":          {[]string{leaf}, ours.renewed(t, cert, elsewhere), contract.Drift},
-		"expired":                                    {nil, ours.renewed(t, cert, expired), contract.Unsent},
-		"expired, its key pinned":                    {[]string{leaf}, ours.renewed(t, cert, expired), contract.Unsent},
+		"another authority":                          {nil, renewed(t, others, cert, same), contract.Drift},
+		"another authority, the same key pinned":     {[]string{leaf}, renewed(t, others, cert, same), contract.Drift},
+		"another name":                               {nil, renewed(t, ours, cert, elsewhere), contract.Drift},
+		"another name, the same key pinned":          {[]string{leaf}, renewed(t, ours, cert, elsewhere), contract.Drift},
+		"expired":                                    {nil, renewed(t, ours, cert, expired), contract.Unsent},
+		"expired, its key pinned":                    {[]string{leaf}, renewed(t, ours, cert, expired), contract.Unsent},
 		"no certificate":                             {nil, tls.Certificate{}, contract.Unsent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			idle(t)
 			s := show(t, cert)
-			conf := Server{URL: s.url + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.file, Pins: c.pins}}
+			conf := Server{URL: s.url + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.File, Pins: c.pins}}
 			p := openPool(t, conf, quiet)
 			whole := placed(t, p, true)
 			whole.Fingerprint = pinOf(t, p, "echo", true).Fingerprint
@@ -152,15 +153,15 @@ func TestStrangers(t *testing.T) {
 
 // The stream of events of the older transport is held to the same, and so are resources.
 func TestStrangersElsewhere(t *testing.T) {
-	ours, others := newAuthority(t), newAuthority(t)
+	ours, others := testca.New(t, "authority"), testca.New(t, "authority")
 	a := newAirwave(t)
 	var asked atomic.Int64
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		a.ServeHTTP(w, r)
 	})
-	s := secure(t, h, &tls.Config{Certificates: []tls.Certificate{others.server(t, "server")}})
-	conf := Server{URL: s.URL + "/sse", SSE: true, Addresses: here, TLS: TLS{CAFile: ours.file}}
+	s := secure(t, h, &tls.Config{Certificates: []tls.Certificate{others.Server(t, "server")}})
+	conf := Server{URL: s.URL + "/sse", SSE: true, Addresses: here, TLS: TLS{CAFile: ours.File}}
 	endpoint, err := conf.Endpoint()
 	require.NoError(t, err)
 	digest, err := fingerprint.Endpoint(endpoint)
@@ -181,10 +182,10 @@ func TestStrangersElsewhere(t *testing.T) {
 // A token that cannot be got, since another server answers at its endpoint, says nothing about the
 // server of the tool.
 func TestStrangeIssuer(t *testing.T) {
-	ours, others := newAuthority(t), newAuthority(t)
+	ours, others := testca.New(t, "authority"), testca.New(t, "authority")
 	from := newIssuer(t, others)
-	s := secure(t, newSite(t), &tls.Config{Certificates: []tls.Certificate{ours.server(t, "server")}})
-	conf := Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.file}, OAuth: &OAuth{
+	s := secure(t, newSite(t), &tls.Config{Certificates: []tls.Certificate{ours.Server(t, "server")}})
+	conf := Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.File}, OAuth: &OAuth{
 		Issuer: from.URL, TokenURL: from.URL + "/token", ClientID: "client", ClientSecret: "secret-of-client",
 	}}
 	_, err := pinned(t, openPool(t, conf, quiet), Pin{Fingerprint: fmt.Sprintf("sha256:%064d", 0)})

@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/testca"
 )
 
 // as is the pool for a run of an agent.
@@ -63,9 +64,9 @@ func TestSharing(t *testing.T) {
 		"stdio": func(t *testing.T) Server { return hostileServer(t, "ok") },
 		"http": func(t *testing.T) Server {
 			h := mcpserver.NewStreamableHTTPServer(counting(), mcpserver.WithStateful(true))
-			ours := newAuthority(t)
-			s := secure(t, h, &tls.Config{Certificates: []tls.Certificate{ours.server(t, "server")}})
-			return Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.file}}
+			ours := testca.New(t, "authority")
+			s := secure(t, h, &tls.Config{Certificates: []tls.Certificate{ours.Server(t, "server")}})
+			return Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.File}}
 		},
 		"sse": func(t *testing.T) Server {
 			s := httptest.NewServer(mcpserver.NewSSEServer(counting()))
@@ -421,14 +422,14 @@ func TestFirstStarts(t *testing.T) {
 
 // Which key a server has is a matter of each session.
 func TestPeersOfAgents(t *testing.T) {
-	ours := newAuthority(t)
-	certs := []tls.Certificate{ours.server(t, "first"), ours.server(t, "second")}
+	ours := testca.New(t, "authority")
+	certs := []tls.Certificate{ours.Server(t, "first"), ours.Server(t, "second")}
 	var which atomic.Int64
 	inner := newSite(t)
 	s := secure(t, inner, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return &tls.Config{Certificates: certs[which.Load():][:1]}, nil
 	}})
-	p := openPool(t, Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.file}}, quiet)
+	p := openPool(t, Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.File}}, quiet)
 	a, b := as(p, "a", ""), as(p, "b", "")
 	require.Equal(t, "1", textOf(t, a, "count"))
 	which.Store(1)
@@ -445,7 +446,7 @@ func TestPeersOfAgents(t *testing.T) {
 func TestTokensNameAgents(t *testing.T) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
-	ours := newAuthority(t)
+	ours := testca.New(t, "authority")
 	for _, sharing := range []Sharing{ByAgent, ByRun, Shared} {
 		t.Run(string(sharing), func(t *testing.T) {
 			var mu sync.Mutex
@@ -459,9 +460,9 @@ func TestTokensNameAgents(t *testing.T) {
 				}
 				mu.Unlock()
 				inner.ServeHTTP(w, r)
-			}), &tls.Config{Certificates: []tls.Certificate{ours.server(t, "server")}})
+			}), &tls.Config{Certificates: []tls.Certificate{ours.Server(t, "server")}})
 			p := openPool(t, Server{
-				URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.file}, Sessions: sharing, JWT: &JWT{Key: privateKey(t, key), Issuer: "chimera"},
+				URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.File}, Sessions: sharing, JWT: &JWT{Key: privateKey(t, key), Issuer: "chimera"},
 			}, quiet)
 			said := func(agent string) any {
 				textOf(t, as(p, agent, "run"), "count")
@@ -482,10 +483,10 @@ func TestTokensNameAgents(t *testing.T) {
 
 // By client credentials all agents are the same client.
 func TestOneTokenForAllAgents(t *testing.T) {
-	ours := newAuthority(t)
+	ours := testca.New(t, "authority")
 	from := newIssuer(t, ours)
-	s := secure(t, newSite(t), &tls.Config{Certificates: []tls.Certificate{ours.server(t, "server")}})
-	p := openPool(t, Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.file}, OAuth: &OAuth{
+	s := secure(t, newSite(t), &tls.Config{Certificates: []tls.Certificate{ours.Server(t, "server")}})
+	p := openPool(t, Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.File}, OAuth: &OAuth{
 		Issuer: from.URL, TokenURL: from.URL + "/token", ClientID: "client", ClientSecret: "secret-of-client", Scopes: []string{"tools:read", "tools:call"},
 	}}, quiet)
 	for i, agent := range []string{"a", "b", "c"} {

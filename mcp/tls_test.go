@@ -12,19 +12,15 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"io"
 	"log"
 	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,65 +32,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/testca"
 )
-
-// authority issues certificates for a test.
-type authority struct {
-	dir  string
-	cert *x509.Certificate
-	key  crypto.Signer
-	// file holds its certificate, in PEM.
-	file string
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{dir: t.TempDir()}
-	a.cert, a.key, a.file, _ = a.issue(t, "authority", &x509.Certificate{
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	})
-	return a
-}
-
-// issue makes a certificate, signed by the authority or, if that has none yet, by itself.
-func (a *authority) issue(t *testing.T, name string, c *x509.Certificate) (*x509.Certificate, crypto.Signer, string, string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	c.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<60))
-	require.NoError(t, err)
-	c.Subject, c.NotBefore, c.NotAfter = pkix.Name{CommonName: name}, time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = c, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, key.Public(), signer)
-	require.NoError(t, err)
-	made, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	certFile, keyFile := filepath.Join(a.dir, name+".pem"), filepath.Join(a.dir, name+".key")
-	require.NoError(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	require.NoError(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
-	return made, key, certFile, keyFile
-}
-
-func (a *authority) server(t *testing.T, name string, dns ...string) tls.Certificate {
-	t.Helper()
-	c := &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, DNSNames: dns}
-	if len(dns) == 0 {
-		c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
-	}
-	made, key, _, _ := a.issue(t, name, c)
-	return tls.Certificate{Certificate: [][]byte{made.Raw}, PrivateKey: key, Leaf: made}
-}
-
-func (a *authority) client(t *testing.T) (certFile, keyFile string) {
-	t.Helper()
-	_, _, certFile, keyFile = a.issue(t, "client", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-	return certFile, keyFile
-}
 
 // secure serves a handler by TLS.
 func secure(t *testing.T, h http.Handler, conf *tls.Config) *httptest.Server {
@@ -131,10 +70,10 @@ func requireEcho(t *testing.T, p *Pool) {
 }
 
 func TestMutualTLS(t *testing.T) {
-	ours, others := newAuthority(t), newAuthority(t)
-	cert := ours.server(t, "server")
+	ours, others := testca.New(t, "authority"), testca.New(t, "authority")
+	cert := ours.Server(t, "server")
 	clients := x509.NewCertPool()
-	clients.AddCert(ours.cert)
+	clients.AddCert(ours.Cert)
 	var asked atomic.Int64
 	h := ofMCPGo(t)
 	s := secure(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -143,16 +82,16 @@ func TestMutualTLS(t *testing.T) {
 	}), &tls.Config{
 		Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients, MinVersion: tls.VersionTLS13,
 	})
-	certFile, keyFile := ours.client(t)
-	otherCert, otherKey := others.client(t)
+	_, certFile, keyFile := ours.Client(t)
+	_, otherCert, otherKey := others.Client(t)
 	good := func() Server {
-		return Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.file, CertFile: certFile, KeyFile: keyFile}}
+		return Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.File, CertFile: certFile, KeyFile: keyFile}}
 	}
 	unknown := "sha256:" + strings.Repeat("0", 64)
 	for name, change := range map[string]func(*TLS){
 		"as it is":            func(*TLS) {},
 		"pin of the leaf":     func(c *TLS) { c.Pins = []string{keyDigest(cert.Leaf)} },
-		"pin of the CA":       func(c *TLS) { c.Pins = []string{keyDigest(ours.cert)} },
+		"pin of the CA":       func(c *TLS) { c.Pins = []string{keyDigest(ours.Cert)} },
 		"one of several pins": func(c *TLS) { c.Pins = []string{unknown, keyDigest(cert.Leaf)} },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,9 +107,9 @@ func TestMutualTLS(t *testing.T) {
 	for name, change := range map[string]func(*Server){
 		"no client certificate":        func(s *Server) { s.TLS.CertFile, s.TLS.KeyFile = "", "" },
 		"another client's certificate": func(s *Server) { s.TLS.CertFile, s.TLS.KeyFile = otherCert, otherKey },
-		"another authority":            func(s *Server) { s.TLS.CAFile = others.file },
+		"another authority":            func(s *Server) { s.TLS.CAFile = others.File },
 		"the system's authorities":     func(s *Server) { s.TLS.CAFile = "" },
-		"another pin":                  func(s *Server) { s.TLS.Pins = []string{unknown, keyDigest(others.cert)} },
+		"another pin":                  func(s *Server) { s.TLS.Pins = []string{unknown, keyDigest(others.Cert)} },
 		"another name":                 func(s *Server) { s.TLS.ServerName = "example.com" },
 		"no such file":                 func(s *Server) { s.TLS.CAFile = "/no/such/file" },
 		"no such key":                  func(s *Server) { s.TLS.KeyFile = "/no/such/file" },
@@ -187,16 +126,16 @@ func TestMutualTLS(t *testing.T) {
 }
 
 func TestTLSVersion(t *testing.T) {
-	ours := newAuthority(t)
-	s := secure(t, ofMCPGo(t), &tls.Config{Certificates: []tls.Certificate{ours.server(t, "server")}, MaxVersion: tls.VersionTLS12})
-	_, err := call(t, openPool(t, Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.file}}, quiet), "echo", "")
+	ours := testca.New(t, "authority")
+	s := secure(t, ofMCPGo(t), &tls.Config{Certificates: []tls.Certificate{ours.Server(t, "server")}, MaxVersion: tls.VersionTLS12})
+	_, err := call(t, openPool(t, Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.File}}, quiet), "echo", "")
 	require.Contains(t, requireKind(t, contract.Unsent, err).Message, "protocol version")
 }
 
 func TestServerName(t *testing.T) {
-	ours := newAuthority(t)
-	s := secure(t, ofMCPGo(t), &tls.Config{Certificates: []tls.Certificate{ours.server(t, "server", "mcp.internal")}})
-	conf := Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.file}}
+	ours := testca.New(t, "authority")
+	s := secure(t, ofMCPGo(t), &tls.Config{Certificates: []tls.Certificate{ours.Server(t, "server", "mcp.internal")}})
+	conf := Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.File}}
 	_, err := call(t, openPool(t, conf, quiet), "echo", "")
 	requireKind(t, contract.Unsent, err)
 	conf.TLS.ServerName = "mcp.internal"
@@ -205,14 +144,14 @@ func TestServerName(t *testing.T) {
 
 // All connections of a session lead to one key: another one, though it verifies, is another session.
 func TestOtherPeer(t *testing.T) {
-	ours := newAuthority(t)
-	certs := []tls.Certificate{ours.server(t, "first"), ours.server(t, "second")}
+	ours := testca.New(t, "authority")
+	certs := []tls.Certificate{ours.Server(t, "first"), ours.Server(t, "second")}
 	var which atomic.Int64
 	inner := newSite(t)
 	s := secure(t, inner, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return &tls.Config{Certificates: certs[which.Load():][:1]}, nil
 	}})
-	p := openPool(t, Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.file}}, quiet)
+	p := openPool(t, Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.File}}, quiet)
 	require.Equal(t, "1", textOf(t, p, "count"))
 	c := connOf(p)
 	which.Store(1)
@@ -272,7 +211,7 @@ func TestJWT(t *testing.T) {
 	require.NoError(t, err)
 	nist, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	ours := newAuthority(t)
+	ours := testca.New(t, "authority")
 	for name, key := range map[string]crypto.Signer{"Ed25519": edwards, "P-256": nist} {
 		t.Run(name, func(t *testing.T) {
 			idle(t)
@@ -297,9 +236,9 @@ func TestJWT(t *testing.T) {
 				require.InDelta(t, 30, claims["exp"].(float64)-claims["iat"].(float64), 0)
 				require.Len(t, claims, 6)
 				h.ServeHTTP(w, r)
-			}), &tls.Config{Certificates: []tls.Certificate{ours.server(t, "server")}})
+			}), &tls.Config{Certificates: []tls.Certificate{ours.Server(t, "server")}})
 			conf := Server{
-				URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.file},
+				URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.File},
 				JWT: &JWT{Key: privateKey(t, key), Issuer: "chimera", Subject: "worker-1", KeyID: "2026a", Lifetime: 30 * time.Second},
 			}
 			p := openPool(t, conf, quiet)
@@ -335,7 +274,7 @@ type issuer struct {
 	tokens atomic.Int64
 }
 
-func newIssuer(t *testing.T, a *authority) *issuer {
+func newIssuer(t *testing.T, a *testca.Authority) *issuer {
 	t.Helper()
 	i := &issuer{}
 	i.Server = secure(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -351,13 +290,13 @@ func newIssuer(t *testing.T, a *authority) *issuer {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": "token-" + string(rune('a'+i.tokens.Add(1)-1)), "token_type": "bearer", "expires_in": 3600})
-	}), &tls.Config{Certificates: []tls.Certificate{a.server(t, "issuer")}})
+	}), &tls.Config{Certificates: []tls.Certificate{a.Server(t, "issuer")}})
 	return i
 }
 
 func TestOAuth(t *testing.T) {
 	idle(t)
-	ours := newAuthority(t)
+	ours := testca.New(t, "authority")
 	from := newIssuer(t, ours)
 	var good atomic.Value
 	good.Store("Bearer token-a")
@@ -369,8 +308,8 @@ func TestOAuth(t *testing.T) {
 			return
 		}
 		inner.ServeHTTP(w, r)
-	}), &tls.Config{Certificates: []tls.Certificate{ours.server(t, "server")}})
-	conf := Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.file}}
+	}), &tls.Config{Certificates: []tls.Certificate{ours.Server(t, "server")}})
+	conf := Server{URL: s.URL + "/mcp", Addresses: here, TLS: TLS{CAFile: ours.File}}
 	oauth := OAuth{Issuer: from.URL, TokenURL: from.URL + "/token", ClientID: "client", ClientSecret: "secret-of-client", Scopes: []string{"tools:read", "tools:call"}}
 	conf.OAuth = &oauth
 	p := openPool(t, conf, quiet)
@@ -429,7 +368,7 @@ func TestOAuth(t *testing.T) {
 	conf.Addresses = []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")}
 	_, err = call(t, openPool(t, conf, quiet), "echo", "")
 	requireKind(t, contract.Unsent, err)
-	conf.Addresses, conf.TLS.CAFile = here, newAuthority(t).file
+	conf.Addresses, conf.TLS.CAFile = here, testca.New(t, "authority").File
 	_, err = call(t, openPool(t, conf, quiet), "echo", "")
 	requireKind(t, contract.Unsent, err)
 	require.EqualValues(t, 2, from.tokens.Load())

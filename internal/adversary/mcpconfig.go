@@ -14,6 +14,7 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/testca"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/plan"
@@ -54,7 +55,7 @@ func (d *Deployment) configAttacks() (all []*Attack) {
 		}), true},
 		{host.RoleEffects, "no pinned key", bank, server(bank, func(s *mcp.Server) { s.TLS.Pins = nil }), false},
 		{host.RoleEffects, "another authority", vault, func(t testing.TB, o *host.Options) {
-			server(vault, func(s *mcp.Server) { s.TLS.CAFile = newAuthority(t, "other").file })(t, o)
+			server(vault, func(s *mcp.Server) { s.TLS.CAFile = testca.New(t, "other").File })(t, o)
 		}, false},
 		{host.RoleEffects, "another command", files, server(files, func(s *mcp.Server) { s.Command, s.Args = "./mcp-files", []string{"-write", b.reports, "shown"} }), false},
 		{host.RoleEffects, "nothing pinned", files, server(files, func(s *mcp.Server) { s.Pin = nil }), false},

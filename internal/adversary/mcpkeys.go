@@ -18,6 +18,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/testca"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/plan"
@@ -147,7 +148,7 @@ func (d *Deployment) direct(thief Thief, about, name, server string, s func(t te
 // tokenAttacks are those with the key that signs tokens for the bank.
 func (d *Deployment) tokenAttacks(t testing.TB, state trust.State) (all []*Attack) {
 	b := d.tools
-	text := inPEM(t, b.token)
+	text := testca.PEM(t, b.token)
 	minting := func(server, audience string) func(t testing.TB) mcp.Server {
 		return func(t testing.TB) mcp.Server {
 			s := b.server(t, server)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/testca"
 	"chimera.ai/engine/trust"
 )
 
@@ -83,10 +84,10 @@ func (d *Deployment) serverAttacks() (all []*Attack) {
 		name, server string
 		cert         func(t testing.TB) tls.Certificate
 	}{
-		{"another key of its authority, where one is pinned", bank, func(t testing.TB) tls.Certificate { return b.authority.server(t, "second") }},
-		{"another key of its authority, where none is pinned", vault, func(t testing.TB) tls.Certificate { return b.authority.server(t, "third") }},
-		{"another authority", vault, func(t testing.TB) tls.Certificate { return newAuthority(t, "other").server(t, "site") }},
-		{"another authority, where a key is pinned", bank, func(t testing.TB) tls.Certificate { return newAuthority(t, "other").server(t, "site") }},
+		{"another key of its authority, where one is pinned", bank, func(t testing.TB) tls.Certificate { return b.authority.Server(t, "second") }},
+		{"another key of its authority, where none is pinned", vault, func(t testing.TB) tls.Certificate { return b.authority.Server(t, "third") }},
+		{"another authority", vault, func(t testing.TB) tls.Certificate { return testca.New(t, "other").Server(t, "site") }},
+		{"another authority, where a key is pinned", bank, func(t testing.TB) tls.Certificate { return testca.New(t, "other").Server(t, "site") }},
 	} {
 		all = append(all, &Attack{Thief: ServerKey, Class: ServerBent, About: "mcp", Name: x.name, Do: func(t testing.TB, d *Deployment) (o Outcome, says string) {
 			l, cert := d.live(t), x.cert(t)

@@ -1,27 +1,17 @@
 package adversary
 
 import (
-	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
-	"encoding/pem"
 	"io"
 	"log"
-	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/internal/testca"
 	"chimera.ai/engine/mcp"
 )
 
@@ -81,7 +72,7 @@ type site struct {
 	*httptest.Server
 	calls map[string]*Calls
 	// authority vouches for both sides.
-	authority *authority
+	authority *testca.Authority
 	// token is the key of the deployment's tokens, secret the secret of its OAuth client.
 	token          ed25519.PrivateKey
 	secret, access string
@@ -102,12 +93,12 @@ type site struct {
 // newSite starts the remote servers.
 func newSite(t testing.TB, make Bank) *site {
 	t.Helper()
-	s := &site{calls: map[string]*Calls{}, forgotten: map[string]bool{}, authority: newAuthority(t, "authority"), secret: rand.Text(), access: rand.Text()}
+	s := &site{calls: map[string]*Calls{}, forgotten: map[string]bool{}, authority: testca.New(t, "authority"), secret: rand.Text(), access: rand.Text()}
 	_, token, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
-	s.token, s.own = token, s.authority.server(t, "site")
+	s.token, s.own = token, s.authority.Server(t, "site")
 	s.shown.Store(&s.own)
-	s.client, s.certFile, s.keyFile = s.authority.issue(t, "client", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	s.client, s.certFile, s.keyFile = s.authority.Client(t)
 	mux := http.NewServeMux()
 	for _, name := range []string{bank, vault, desk} {
 		s.calls[name] = new(Calls)
@@ -117,7 +108,7 @@ func newSite(t testing.TB, make Bank) *site {
 	s.Server = httptest.NewUnstartedServer(mux)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	clients := x509.NewCertPool()
-	clients.AddCert(s.authority.cert)
+	clients.AddCert(s.authority.Cert)
 	s.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return &tls.Config{Certificates: []tls.Certificate{*s.shown.Load()}, ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: clients, MinVersion: tls.VersionTLS13}, nil
 	}}
@@ -130,11 +121,11 @@ func newSite(t testing.TB, make Bank) *site {
 // server is how the deployment reaches a door.
 func (s *site) server(t testing.TB, name string) mcp.Server {
 	t.Helper()
-	m := mcp.Server{URL: s.URL + "/" + name, Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, TLS: mcp.TLS{CAFile: s.authority.file}}
+	m := mcp.Server{URL: s.URL + "/" + name, Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, TLS: mcp.TLS{CAFile: s.authority.File}}
 	switch name {
 	case bank:
-		m.TLS.Pins = []string{keyDigest(s.own.Leaf)}
-		m.JWT = &mcp.JWT{Key: inPEM(t, s.token), Issuer: issuer}
+		m.TLS.Pins = []string{testca.Pin(s.own.Leaf)}
+		m.JWT = &mcp.JWT{Key: testca.PEM(t, s.token), Issuer: issuer}
 	case vault:
 		m.TLS.CertFile, m.TLS.KeyFile = s.certFile, s.keyFile
 	case desk:
@@ -251,63 +242,4 @@ func (s *site) credentials() (token, session string) {
 		}
 	}
 	return token, session
-}
-
-// authority issues certificates.
-type authority struct {
-	dir, file string
-	cert      *x509.Certificate
-	key       *ecdsa.PrivateKey
-}
-
-func newAuthority(t testing.TB, name string) *authority {
-	t.Helper()
-	a := &authority{dir: t.TempDir()}
-	cert, file, _ := a.issue(t, name, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
-	a.cert, a.file = cert.Leaf, file
-	a.key, _ = cert.PrivateKey.(*ecdsa.PrivateKey)
-	return a
-}
-
-// issue makes a certificate, and files with it and with its key.
-func (a *authority) issue(t testing.TB, name string, c *x509.Certificate) (made tls.Certificate, certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	c.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<60))
-	require.NoError(t, err)
-	c.Subject, c.NotBefore, c.NotAfter = pkix.Name{CommonName: name}, time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = c, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, key.Public(), signer)
-	require.NoError(t, err)
-	leaf, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	certFile, keyFile = filepath.Join(a.dir, name+".pem"), filepath.Join(a.dir, name+".key")
-	require.NoError(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	require.NoError(t, os.WriteFile(keyFile, []byte(inPEM(t, key)), 0o600))
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, certFile, keyFile
-}
-
-// server is the certificate of a server on this machine.
-func (a *authority) server(t testing.TB, name string) tls.Certificate {
-	t.Helper()
-	cert, _, _ := a.issue(t, name, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	return cert
-}
-
-// keyDigest is the pin of a certificate's key.
-func keyDigest(c *x509.Certificate) string {
-	sum := sha256.Sum256(c.RawSubjectPublicKeyInfo)
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-// inPEM is a private key in PEM.
-func inPEM(t testing.TB, key any) string {
-	t.Helper()
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }

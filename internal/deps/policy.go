@@ -271,6 +271,7 @@ var Rules = []Rule{
 		Never: []string{"workflows", "activities"}},
 	{Path: "internal/npm", Zone: Effects, Owns: "programs of others that tests run, by exact versions and digests",
 		Never: []string{"any package of ours"}},
+	{Path: "internal/testca", Zone: Effects, Owns: "certificates for tests", Never: []string{"any package of ours"}},
 	{Path: "examples/...", Zone: Effects, Owns: "runnable examples, which show protocols as an outsider would use them",
 		Never: []string{"any package of ours"}, Except: []string{"examples"}},
 }
