@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"chimera.ai/engine/internal/strict"
 	"chimera.ai/engine/plan"
@@ -27,14 +28,19 @@ type Body struct {
 func (b Body) Encode() ([]byte, error) {
 	data, ok := plan.Rewrite(b.Data)
 	if !ok {
-		v, err := schemas.Decode(b.Data)
+		// As deep in something as they are in the body.
+		v, err := schemas.Decode(slices.Concat([]byte("["), b.Data, []byte("]")))
 		if err != nil {
 			return nil, fmt.Errorf("encode body: %w: %w", ErrInvalid, err)
 		}
-		if _, ok := v.(map[string]any); !ok {
+		list, _ := v.([]any)
+		if len(list) != 1 {
+			return nil, fmt.Errorf("encode body: %w: the data are not one value", ErrInvalid)
+		}
+		if _, ok := list[0].(map[string]any); !ok {
 			return nil, fmt.Errorf("encode body: %w: the data are not an object", ErrInvalid)
 		}
-		if data, err = plan.Canonical(v); err != nil {
+		if data, err = plan.Canonical(list[0]); err != nil {
 			return nil, fmt.Errorf("encode body: %w: %w", ErrInvalid, err)
 		}
 	}

@@ -277,3 +277,17 @@ func FuzzReference(f *testing.F) {
 		require.Equal(t, s, ledger.Reference(origin, h), "a reference has one form")
 	})
 }
+
+// What can be written can be read: bodies are one level deeper than their data.
+func TestDeepBodies(t *testing.T) {
+	for depth := schemas.MaxDepth - 3; depth <= schemas.MaxDepth; depth++ {
+		raw, err := ledger.Body{Data: []byte(`{"a":` + strings.Repeat("[", depth-1) + strings.Repeat("]", depth-1) + `}`)}.Encode()
+		if depth == schemas.MaxDepth {
+			require.ErrorIs(t, err, ledger.ErrInvalid)
+			return
+		}
+		require.NoError(t, err)
+		_, err = ledger.DecodeBody(raw)
+		require.NoError(t, err)
+	}
+}
