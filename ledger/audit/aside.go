@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"chimera.ai/engine/internal/strict"
@@ -204,17 +205,39 @@ type setAside struct {
 
 // asides are the rows of an export that were set aside.
 type asides struct {
-	n, garbage, more int64
-	first            string
-	// partial are entries of the log that lacked something.
-	partial      int64
-	firstPartial string
+	n, more int64
+	// garbage are rows that are no entries, and partial those that are, and lacked something.
+	garbage, partial naming
 	// of are those that look like entries, by the places before them in their chains; kept counts
 	// them.
 	of   map[ledger.Place][]*setAside
 	kept int
 	// beyond counts those that are written as entries, lacked nothing, and are not kept.
 	beyond int64
+}
+
+// naming counts rows, and keeps the names of the first maxNamed.
+type naming struct {
+	n     int64
+	names []string
+}
+
+// maxNamed bounds the rows that one message names.
+const maxNamed = 20
+
+func (x *naming) add(name string) {
+	if x.n++; len(x.names) < maxNamed {
+		x.names = append(x.names, name)
+	}
+}
+
+// String names the rows.
+func (x *naming) String() string {
+	s := strings.Join(x.names, "; ")
+	if more := x.n - int64(len(x.names)); more > 0 {
+		s += fmt.Sprintf("; and %d more", more)
+	}
+	return s
 }
 
 // maxWhy bounds a reason in aside.jsonl, in bytes.
@@ -260,13 +283,9 @@ func (v *verifier) setAsides(path string) (err error) {
 		e, lacks, err := row.entry(v.trust.Origin)
 		switch {
 		case err != nil:
-			if a.garbage++; a.garbage == 1 {
-				a.first = fmt.Sprintf("%.120q in the chain %.120q: %s", row.Key, row.Chain, err)
-			}
+			a.garbage.add(fmt.Sprintf("%.120q in the chain %.120q: %s", row.Key, row.Chain, err))
 		case lacks != nil:
-			if a.partial++; a.partial == 1 {
-				a.firstPartial = fmt.Sprintf("%s: %s", asideName(e.Kind, e.Key, ledger.Place{Chain: e.Chain, N: e.N}), lacks)
-			}
+			a.partial.add(fmt.Sprintf("%s: %s", asideName(e.Kind, e.Key, ledger.Place{Chain: e.Chain, N: e.N}), lacks))
 		case a.kept == maxAside:
 			a.beyond++
 		default:
@@ -294,22 +313,25 @@ func (a *asides) beside(e *ledger.Entry, hash ledger.Hash) {
 	}
 }
 
+func sorted(names []string) *naming {
+	slices.Sort(names)
+	x := &naming{}
+	for _, name := range names {
+		x.add(name)
+	}
+	return x
+}
+
 // judgeAsides tells what was set aside.
 func (v *verifier) judgeAsides() {
-	var proper, forks int64
-	var first, fork string
+	var proper, forks []string
 	for before, all := range v.aside.of {
 		for _, x := range all {
 			name := asideName(x.kind, x.key, ledger.Place{Chain: before.Chain, N: before.N + 1})
-			switch {
-			case x.follows || before.N < 0:
-				if proper++; first == "" || name < first {
-					first = name
-				}
-			default:
-				if forks++; fork == "" || name < fork {
-					fork = name
-				}
+			if x.follows || before.N < 0 {
+				proper = append(proper, name)
+			} else {
+				forks = append(forks, name)
 			}
 		}
 	}
@@ -317,17 +339,17 @@ func (v *verifier) judgeAsides() {
 	if v.aside.beyond > 0 {
 		v.problem(BadChain, -1, "more than %d rows were set aside that are written as entries and lacked nothing: the other %d are not looked at", maxAside, v.aside.beyond)
 	}
-	if proper > 0 {
-		v.problem(BadChain, -1, "%s, first %s", count(proper, "entry was set aside as if it were none of this log, and is one", "entries were set aside as if they were none of this log, and are"), first)
+	if len(proper) > 0 {
+		v.problem(BadChain, -1, "%s: %s", count(int64(len(proper)), "entry was set aside as if it were none of this log, and is one", "entries were set aside as if they were none of this log, and are"), sorted(proper))
 	}
-	if forks > 0 {
-		v.warn(BadChain, -1, "%s, first %s", count(forks, "row was set aside that is written as an entry, and continues no chain of this log", "rows were set aside that are written as entries, and continue no chain of this log"), fork)
+	if len(forks) > 0 {
+		v.warn(BadChain, -1, "%s: %s", count(int64(len(forks)), "row was set aside that is written as an entry, and continues no chain of this log", "rows were set aside that are written as entries, and continue no chain of this log"), sorted(forks))
 	}
-	if v.aside.partial > 0 {
-		v.warn(BadEntry, -1, "%s, first %s", count(v.aside.partial, "row was set aside that is written as an entry of this log, and was not complete", "rows were set aside that are written as entries of this log, and were not complete"), v.aside.firstPartial)
+	if v.aside.partial.n > 0 {
+		v.warn(BadEntry, -1, "%s: %s", count(v.aside.partial.n, "row was set aside that is written as an entry of this log, and was not complete", "rows were set aside that are written as entries of this log, and were not complete"), &v.aside.partial)
 	}
-	if v.aside.garbage > 0 {
-		v.warn(BadEntry, -1, "%s: somebody has written into the database by hand; first %s", count(v.aside.garbage, "row was set aside that is no entry", "rows were set aside that are no entries"), v.aside.first)
+	if v.aside.garbage.n > 0 {
+		v.warn(BadEntry, -1, "%s, so that somebody has written into the database by hand: %s", count(v.aside.garbage.n, "row was set aside that is no entry", "rows were set aside that are no entries"), &v.aside.garbage)
 	}
 	if v.aside.more > 0 {
 		v.warn(BadEntry, -1, "%s set aside, and %d more than %s lists", count(v.aside.n, "row was", "rows were"), v.aside.more, AsideFile)

@@ -71,7 +71,7 @@ func TestManyAside(t *testing.T) {
 	r = w.verify(t, nil)
 	require.False(t, r.OK)
 	require.Len(t, r.Problems, 1)
-	require.Contains(t, r.Problems[0].Message, `1 entry was set aside as if it were none of this log, and is one, first snapshot.taken, "k" in the chain snapshots/new`)
+	require.Contains(t, r.Problems[0].Message, `1 entry was set aside as if it were none of this log, and is one: snapshot.taken, "k" in the chain snapshots/new`)
 }
 
 // TestPartlyAside: entries that lacked something when they were set aside are told from garbage.
@@ -90,11 +90,11 @@ func TestPartlyAside(t *testing.T) {
 		body             []byte
 		warns            string
 	}{
-		"without its body":           {false, true, nil, "was not complete, first snapshot.taken"},
-		"without the one before":     {true, false, stored, "was not complete, first snapshot.taken"},
-		"with a body of any size":    {true, true, bytes.Repeat([]byte("x"), 4*ledger.MaxBodyBytes), "was not complete, first snapshot.taken"},
+		"without its body":           {false, true, nil, "was not complete: snapshot.taken"},
+		"without the one before":     {true, false, stored, "was not complete: snapshot.taken"},
+		"with a body of any size":    {true, true, bytes.Repeat([]byte("x"), 4*ledger.MaxBodyBytes), "was not complete: snapshot.taken"},
 		"with a body that is gone":   {true, true, nil, "its body was deleted since"},
-		"with a body that was added": {false, true, stored, "was not complete, first snapshot.taken"},
+		"with a body that was added": {false, true, stored, "was not complete: snapshot.taken"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "export")

@@ -137,7 +137,7 @@ var grants = map[string]rights{
 
 // functions are those of the database. Those of triggers need no right to fire: whoever had it could
 // put one that does what its owner may on a table of their own.
-const functions = `prune_bodies, drop_packets, set_aside, move_hold, entry_follows, entry_waits, entry_bodied, entry_data, quoted, instant, canonical, is_sealed,
+const functions = `prune_bodies, drop_packets, set_aside, move_hold, entry_follows, entry_waits, entry_bodied, entry_data, quoted, instant, sum_of, canonical, is_sealed,
 	keep_body, keep_tile, keep_entry, keep_end, keep_call, refuse_change, fit_checkpoint, fit_cosignature, fit_places, fit_tile, places_counted,
 	pruning_stated, stated_pruning, run_opened, hold_stated, call_stated, task_stated, check_stated, entry_stands`
 
@@ -289,7 +289,7 @@ func policies(r Roles) (out []string) {
 			AND r.subject_key IS NOT DISTINCT FROM invocations.subject_key))`
 	on("invocations", "permit FOR INSERT TO "+r.Guardian+" WITH CHECK (state = 'permitted' AND unused AND NOT doubted AND attempt = 0"+own,
 		"again FOR UPDATE TO "+r.Guardian+" USING (state <> 'settled') WITH CHECK (state IN ('permitted', 'calling', 'unknown')"+own,
-		"call FOR UPDATE TO "+r.Effects+" USING (true)",
+		"call FOR UPDATE TO "+r.Effects+" USING (state <> 'settled') WITH CHECK (true)",
 		"prune FOR UPDATE TO "+r.Engine+" USING (true) WITH CHECK (output IS NULL)")
 	return out
 }

@@ -12,7 +12,7 @@ import (
 // RecordCheck implements [ledger.Effects].
 func (s *Store) RecordCheck(ctx context.Context, run ledger.Run, c ledger.Check) (ledger.Check, error) {
 	err := s.do(ctx, "record a check of "+c.Node, func(t *tx) error {
-		if err := c.Valid(); err != nil {
+		if err := errors.Join(c.Valid(), storableText(c.Failure)); err != nil {
 			return err
 		}
 		// Its number counts in several runs.

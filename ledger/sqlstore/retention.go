@@ -31,6 +31,9 @@ func (s *Store) Prune(ctx context.Context, c ledger.Class, before time.Time, rea
 		return 0, fmt.Errorf("prune: %w: bodies of class %.40q are kept", ledger.ErrInvalid, string(c))
 	}
 	err = s.do(ctx, "prune", func(t *tx) error {
+		if err := storableText(reason); err != nil {
+			return err
+		}
 		if err := t.lock(ctx, ledger.LedgerChain); err != nil {
 			return err
 		}

@@ -587,14 +587,33 @@ CREATE FUNCTION instant(ms BIGINT) RETURNS TEXT LANGUAGE sql STABLE AS $$
 		WHERE ms BETWEEN -62135596800000 AND 253402300799999 -- the years 1 to 9999
 $$;
 -- +goose StatementEnd
--- JSON as package plan writes it, or something else than it is.
+-- An amount in minor units, as entries have it, or NULL in a currency that ISO 4217 does not list.
 -- +goose StatementBegin
-CREATE FUNCTION canonical(what JSON) RETURNS TEXT LANGUAGE plpgsql STABLE STRICT AS $$
+CREATE FUNCTION sum_of(minor BIGINT, unit TEXT) RETURNS TEXT LANGUAGE sql STABLE AS $$
+	SELECT '{"amount":"' || round(minor * 10::numeric ^ -p.places, p.places) || '","currency":"' || unit || '"}' FROM (VALUES
+		(0, ' BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF '),
+		(2, ' AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF CNY COP CRC CUP CVE'
+			' CZK DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GTQ GYD HKD HNL HTG HUF IDR ILS INR IRR JMD KES KGS KHR'
+			' KPW KYD KZT LAK LBP LKR LRD LSL MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MYR MZN NAD NGN NIO NOK NPR NZD PAB'
+			' PEN PGK PHP PKR PLN QAR RON RSD RUB SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TOP TRY'
+			' TTD TWD TZS UAH USD UYU UZS VED VES WST XCD XCG YER ZAR ZMW ZWG '),
+		(3, ' BHD IQD JOD KWD LYD OMR TND ')) AS p (places, units) WHERE unit ~ '^[A-Z]{3}$' AND position(' ' || unit || ' ' IN p.units) > 0
+$$;
+-- +goose StatementEnd
+-- JSON as package plan writes it, or something else than it is, so deep in the text of a body. What
+-- is beyond the bounds of package schemas is refused.
+-- +goose StatementBegin
+CREATE FUNCTION canonical(what JSON, deep INT DEFAULT 2) RETURNS TEXT LANGUAGE plpgsql STABLE STRICT AS $$
+DECLARE its TEXT := json_typeof(what);
 BEGIN
-	RETURN CASE json_typeof(what)
-		WHEN 'object' THEN (SELECT '{' || coalesce(string_agg(quoted(m.k) || ':' || canonical(m.v), ',' ORDER BY m.k COLLATE "C"), '') || '}'
+	IF deep >= 128 AND its IN ('object', 'array')
+			OR its = 'number' AND (octet_length(what #>> '{}') > 512 OR substring(what #>> '{}' FROM '[eE][-+]?([0-9]+)$')::numeric > 400) THEN
+		RAISE EXCEPTION 'no entry of the ledger says what is so deep, or such a number' USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	RETURN CASE its
+		WHEN 'object' THEN (SELECT '{' || coalesce(string_agg(quoted(m.k) || ':' || canonical(m.v, deep + 1), ',' ORDER BY m.k COLLATE "C"), '') || '}'
 			FROM json_each(what) AS m (k, v) HAVING count(*) = count(DISTINCT m.k))
-		WHEN 'array' THEN (SELECT '[' || coalesce(string_agg(canonical(a.v), ',' ORDER BY a.n), '') || ']' FROM json_array_elements(what) WITH ORDINALITY AS a (v, n))
+		WHEN 'array' THEN (SELECT '[' || coalesce(string_agg(canonical(a.v, deep + 1), ',' ORDER BY a.n), '') || ']' FROM json_array_elements(what) WITH ORDINALITY AS a (v, n))
 		WHEN 'string' THEN quoted(what #>> '{}')
 		ELSE coalesce(what #>> '{}', 'null') END;
 END $$;
@@ -629,7 +648,8 @@ BEGIN
 				octet_length(e.run), octet_length(e.node), octet_length(e.task)) > 1024
 			OR concat(e.origin, e.chain, e.key, e.agent, e.plan, e.run, e.node, e.task) ~ '[\u0001-\u001f\u007f]'
 			OR starts_with(e.chain, 'run/') AND NOT EXISTS (SELECT FROM runs r WHERE 'run/' || r.workflow || '/' || r.root = e.chain AND r.workflow = e.run)
-			OR EXISTS (SELECT FROM log_index i JOIN entries f ON f.serial = i.serial WHERE i.place = 0 AND convert_from(f.bytes, 'UTF8')::json ->> 'origin' <> e.origin)
+			OR EXISTS (SELECT FROM entries f WHERE f.serial = coalesce((SELECT i.serial FROM log_index i WHERE i.place = 0), (SELECT min(g.serial) FROM entries g))
+				AND convert_from(f.bytes, 'UTF8')::json ->> 'origin' <> e.origin)
 			OR NOT entry_bodied(its_bytes) THEN
 		RETURN NULL;
 	END IF;
@@ -770,6 +790,8 @@ BEGIN
 		AND NOT (perhaps AND NEW.repeatable AND NOT OLD.repeatable)
 		-- What may have happened before another call stays doubted.
 		AND NEW.doubted = (OLD.doubted OR perhaps AND NEW.attempt <> OLD.attempt)
+		-- Decisions about an invocation are numbered, and the last counts.
+		AND (NEW.decision_id = OLD.decision_id OR substring(NEW.decision_id FROM '/([0-9]{1,18})$')::bigint > substring(OLD.decision_id FROM '/([0-9]{1,18})$')::bigint)
 		-- A permit is for one action, run, task and hold, until then, and is used once.
 		AND (NEW.decision_id <> OLD.decision_id OR (NEW.action_digest, NEW.repeatable, NEW.permit_until) = (OLD.action_digest, OLD.repeatable, OLD.permit_until))
 		AND (NEW.unused = OLD.unused OR NEW.unused AND NEW.decision_id <> OLD.decision_id OR NOT NEW.unused AND (moved OR NEW.attempt <> OLD.attempt))
@@ -849,6 +871,10 @@ BEGIN
 		fits := EXISTS (SELECT FROM holds h WHERE h.id = NEW.hold_id AND CASE NEW.state WHEN 'settled' THEN h.status = 'posted'
 			WHEN 'released' THEN h.status = 'voided' ELSE h.status = 'pending' AND h.running END);
 	END IF;
+	-- A task that nobody can read any more stays as it is.
+	IF fits AND TG_OP = 'UPDATE' AND NEW.state = 'settled' AND (NEW.subject_key IS NULL OR EXISTS (SELECT FROM subject_keys k WHERE k.id = NEW.subject_key)) THEN
+		fits := NOT EXISTS (SELECT FROM tasks t WHERE t.task_id = NEW.task_id AND t.state <> 'executed');
+	END IF;
 	IF NOT fits THEN
 		RAISE EXCEPTION 'no entry of the ledger says that the invocation % is %', NEW.id, NEW.state USING ERRCODE = 'integrity_constraint_violation';
 	END IF;
@@ -860,9 +886,12 @@ CREATE CONSTRAINT TRIGGER stated AFTER UPDATE ON invocations DEFERRABLE INITIALL
 	WHEN ((OLD.state, OLD.attempt, OLD.decision_id) IS DISTINCT FROM (NEW.state, NEW.attempt, NEW.decision_id)) EXECUTE FUNCTION call_stated();
 -- A task is executed with the call that executes it.
 -- +goose StatementBegin
-CREATE FUNCTION task_stated() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION task_stated() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-	IF NOT EXISTS (SELECT FROM entries e WHERE e.chain = NEW.chain AND e.key = 'task.executed/' || NEW.task_id)
+	IF TG_RELID <> 'tasks'::regclass OR NOT EXISTS (SELECT FROM entries e WHERE e.chain = NEW.chain AND e.key = 'task.executed/' || NEW.task_id)
+			-- It is what was signed, unless that is sealed.
+			OR NOT (CASE WHEN starts_with(OLD.doc, '{"sealed":') THEN is_sealed(NEW.doc, substr(OLD.doc, 19, 32))
+				ELSE NEW.doc::jsonb - ARRAY['executed_at', 'result', 'audit_ref', 'state'] = OLD.doc::jsonb - 'state' END)
 			OR NOT EXISTS (SELECT FROM invocations i WHERE i.id = regexp_replace(NEW.task_id, '/[^/]*$', '') AND i.task_id = NEW.task_id AND i.state = 'settled') THEN
 		RAISE EXCEPTION 'no entry of the ledger says that the task % is executed', NEW.task_id USING ERRCODE = 'integrity_constraint_violation';
 	END IF;
@@ -904,22 +933,35 @@ BEGIN
 		SELECT * INTO h FROM holds x WHERE x.id = about;
 		fits := NEW.chain = 'budget/' || h.currency AND convert_from(NEW.bytes, 'UTF8')::json ->> 'agent' = h.agent;
 		IF NEW.kind = 'hold.posted' THEN
-			SELECT '{"id":' || quoted(about) || ',"posted":{"amount":"' || round(h.posted * 10::numeric ^ -scale(f.amount), scale(f.amount)) || '","currency":' || quoted(h.currency) || '}}'
-				INTO want FROM financial_ledger f WHERE f.tx_id = about;
-		ELSIF NEW.kind <> 'hold.opened' THEN
+			want := '{"id":' || quoted(about) || ',"posted":' || sum_of(h.posted, h.currency) || '}';
+		ELSIF NEW.kind = 'hold.opened' THEN
+			want := '{"agent":' || quoted(h.agent) || ',"amount":' || sum_of(h.amount, h.currency) || concat(',"call":' || canonical(h.call::json))
+				|| ',"charges":' || canonical(h.charges::json) || ',"expires_at":' || instant(h.expires_at) || ',"id":' || quoted(about)
+				|| CASE WHEN h.overdraft THEN ',"overdraft":true' ELSE '' END || CASE WHEN h.running THEN ',"running":true' ELSE '' END || ',"status":"pending"}';
+		ELSE
 			want := '{"id":' || quoted(about) || '}';
 		END IF;
 	ELSIF NEW.kind = 'invocation.permitted' THEN
-		fits := EXISTS (SELECT FROM invocations x WHERE x.decision_id = about AND x.chain = NEW.chain);
+		SELECT * INTO i FROM invocations x WHERE x.decision_id = about AND x.chain = NEW.chain;
+		fits := i.id IS NOT NULL;
+		want := '{"action_digest":' || quoted(i.action_digest) || ',"attempt":' || i.attempt || concat(',"call_not_after":' || instant(i.call_not_after))
+			|| ',"decision_id":' || quoted(about) || CASE WHEN i.doubted THEN ',"doubted":true' ELSE '' END || concat(',"hold_id":' || quoted(nullif(i.hold_id, '')))
+			|| ',"id":' || quoted(i.id) || ',"origin":' || quoted(i.origin) || ',"permit":' || canonical(i.permit::json) || ',"permit_until":' || instant(i.permit_until)
+			|| CASE WHEN i.repeatable THEN ',"repeatable":true' ELSE '' END || ',"state":' || quoted(i.state) || ',"task_id":' || quoted(i.task_id) || ',"unused":true}';
 	ELSIF NEW.kind = 'task.executed' THEN
-		fits := EXISTS (SELECT FROM tasks x WHERE x.task_id = about AND x.chain = NEW.chain AND x.state = 'executed');
 		want := '{"executed_at":' || instant(floor(extract(epoch FROM (d ->> 'executed_at')::timestamptz) * 1000)::bigint)
 			|| ',"result":' || canonical(d -> 'result') || ',"task_id":' || quoted(about) || '}';
+		fits := EXISTS (SELECT FROM tasks x WHERE x.task_id = about AND x.chain = NEW.chain AND x.state = 'executed'
+			AND (said = '' OR (x.doc::json ->> 'state', (x.doc::json ->> 'executed_at')::timestamptz, canonical(x.doc::json -> 'result'), x.doc::json ->> 'audit_ref')
+				= ('executed', (d ->> 'executed_at')::timestamptz, canonical(d -> 'result'), 'ledger://' || (convert_from(NEW.bytes, 'UTF8')::json ->> 'origin') || '/' || encode(NEW.hash, 'hex'))));
 	ELSIF NEW.kind = 'check.made' THEN
 		part := regexp_match(about, '^(.*)/([0-9]+)/([0-9]+)$');
 		SELECT x.* INTO c FROM runs r JOIN checks x ON (x.workflow, x.origin) = (r.workflow, r.origin)
 			WHERE 'run/' || r.workflow || '/' || r.root = NEW.chain AND x.chain = NEW.chain AND x.node = part[1] AND x.visit = part[2]::int AND x.number = part[3]::int;
-		fits := c.doc = said OR said = '' AND is_sealed(c.doc, (SELECT r.subject_key FROM runs r WHERE 'run/' || r.workflow || '/' || r.root = NEW.chain));
+		fits := c.doc = said AND CASE d ->> 'state' WHEN 'succeeded' THEN d ->> 'failure' IS NULL AND d ->> 'output_digest' IS NOT NULL
+				WHEN 'failed' THEN d ->> 'failure' IS NOT NULL AND d ->> 'output_digest' IS NULL ELSE false END
+			AND 'run/' || c.workflow || '/' || (d ->> 'root') = NEW.chain
+			AND (convert_from(NEW.bytes, 'UTF8')::json ->> 'node', convert_from(NEW.bytes, 'UTF8')::json ->> 'visit') = (c.node, c.visit::text) OR said = '' AND is_sealed(c.doc, (SELECT r.subject_key FROM runs r WHERE 'run/' || r.workflow || '/' || r.root = NEW.chain));
 		want := '{' || concat('"barrier":' || quoted(nullif(c.barrier, '')) || ',', '"failure":' || quoted(nullif(d ->> 'failure', '')) || ',',
 				'"input_digest":' || quoted(nullif(d ->> 'input_digest', '')) || ',')
 			|| '"made_at":' || instant(floor(extract(epoch FROM (d ->> 'made_at')::timestamptz) * 1000)::bigint) || ',"node":' || quoted(c.node)
@@ -929,12 +971,13 @@ BEGIN
 		part := regexp_match(about, '^(.*)/([0-9]+)(/resolved|/abandoned)?$');
 		SELECT * INTO i FROM invocations x WHERE x.id = part[1];
 		fits := i.chain = NEW.chain AND i.attempt::text = part[2] AND 'invocation.' || i.state = NEW.kind
+			AND (i.state <> 'calling' OR part[3] IS NULL)
 			AND (d -> 'stated' IS NULL OR json_typeof(d -> 'stated') = 'array' AND canonical(d -> 'stated') ~ '^\["([^"\\]|\\.)*"(,"([^"\\]|\\.)*")*\]$')
 			AND (said = '' OR part[3] IS DISTINCT FROM '/abandoned' OR (d ->> 'abandoned') IS NOT NULL);
-		want := '{' || CASE WHEN (d ->> 'abandoned') IS NOT NULL THEN '"abandoned":true,' ELSE '' END || '"attempt":' || i.attempt
-			|| CASE WHEN i.state = 'calling' THEN ',"call_not_after":' || instant(i.call_not_after) || ',"decision_id":' || quoted(i.decision_id) ELSE '' END
-			|| ',"id":' || quoted(i.id) || CASE WHEN i.output_digest <> '' THEN ',"output_digest":' || quoted(i.output_digest) ELSE '' END
-			|| CASE WHEN i.state = 'calling' THEN '' ELSE concat(',"snapshots":' || canonical(d -> 'snapshots')) END || concat(',"stated":' || canonical(d -> 'stated')) || '}';
+		want := CASE WHEN i.state = 'calling' THEN '{"attempt":' || i.attempt || ',"call_not_after":' || instant(i.call_not_after) || ',"decision_id":' || quoted(i.decision_id)
+				|| ',"id":' || quoted(i.id) || '}'
+			ELSE '{' || CASE WHEN (d ->> 'abandoned') IS NOT NULL THEN '"abandoned":true,' ELSE '' END || '"attempt":' || i.attempt || ',"id":' || quoted(i.id)
+				|| concat(',"output_digest":' || quoted(nullif(i.output_digest, '')), ',"snapshots":' || canonical(d -> 'snapshots'), ',"stated":' || canonical(d -> 'stated')) || '}' END;
 	END IF;
 	IF NOT coalesce(fits AND (said = '' OR said = want), false) THEN
 		RAISE EXCEPTION 'no entry of the ledger says %, as its row does', NEW.key USING ERRCODE = 'integrity_constraint_violation';
@@ -956,7 +999,7 @@ DECLARE f TEXT;
 BEGIN
 	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_tile()', 'keep_entry()', 'fit_checkpoint()', 'fit_cosignature()', 'entry_waits(BIGINT, BOOLEAN)', 'places_counted()', 'hold_stated()', 'call_stated()', 'fit_places()', 'fit_tile()', 'refuse_change()', 'keep_end()', 'keep_call()', 'entry_bodied(BYTEA)', 'set_aside(BIGINT[], TEXT[])',
 			'prune_bodies(TEXT, BIGINT)', 'drop_packets()', 'pruning_stated()', 'stated_pruning()',
-			'quoted(TEXT)', 'instant(BIGINT)', 'canonical(JSON)', 'is_sealed(TEXT, TEXT)', 'entry_data(BYTEA, TEXT)', 'task_stated()', 'check_stated()', 'entry_stands()',
+			'quoted(TEXT)', 'instant(BIGINT)', 'sum_of(BIGINT, TEXT)', 'canonical(JSON, INT)', 'is_sealed(TEXT, TEXT)', 'entry_data(BYTEA, TEXT)', 'task_stated()', 'check_stated()', 'entry_stands()',
 			'entry_follows(BIGINT, BYTEA, TEXT, BIGINT, TEXT, TEXT, BYTEA)', 'move_hold(TEXT, TEXT, BOOLEAN, BIGINT)', 'run_opened()'] LOOP
 		EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp SET standard_conforming_strings = on', f, current_schema());
 		-- Triggers fire without it: who has it may put one on a table of their own.
