@@ -105,6 +105,9 @@ func (p *Program) send(ctx context.Context, conn *connection, what string, d app
 	if err := p.chosen(ctx, conn.place, r, root, &o, s); err != nil {
 		return o, v, err
 	}
+	if person := r.State.Signers[s.signer].Person; o.Request.Rule.Excludes(person) {
+		return o, v, excluded("%s must not approve this", person)
+	}
 	if err := p.confirmed(o.Request.Workflow, text, d, s); err != nil {
 		return o, v, err
 	}
@@ -265,13 +268,17 @@ func (p *Program) signature(ctx context.Context, root *trustRoot, r *review.Read
 		return nil, misuse("%s", err)
 	}
 	if _, err := approval.Verify(r.State, o.Request, o.Digest, raw, time.Now()); err != nil {
-		refused := negative("the run would not accept the signature: %s", err)
 		if x := approval.Refused(err); x != nil && x.Code == approval.Excluded {
-			return nil, refused.withHint("Who has asked for the run, the plan's author and the agent's owner approve nothing, unless the policy says so (approval.may_sign).")
+			return nil, excluded("the run would not accept the signature: %s", err)
 		}
-		return nil, refused
+		return nil, negative("the run would not accept the signature: %s", err)
 	}
 	return raw, nil
+}
+
+// excluded is the failure of somebody who must not sign.
+func excluded(format string, args ...any) *failure {
+	return negative(format, args...).withHint("Who has asked for the run, the plan's author and the agent's owner approve nothing, unless the policy says so (approval.may_sign).")
 }
 
 // signEnvelope signs with the signer's key.

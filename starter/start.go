@@ -221,6 +221,10 @@ func (p *Program) resolvePlan(ctx context.Context, at *place, o *order) error {
 	_, err := p.publish(ctx, at, o.source, o.plan, o.digest)
 	var f *failure
 	if at.local != nil && errors.As(err, &f) && f.code == exitNegative {
+		if slices.ContainsFunc(o.plan.Nodes, func(n plan.Node) bool { return n.Guarded() }) {
+			return f.withHint("A file that is not published may only look. Raise its version, publish it anew with %s if only the catalog or the policy has changed, or start what is published: %s.",
+				p.command("publish", "--again", o.plan.Name), p.command("start", o.plan.Name))
+		}
 		p.say("%s; dev mode runs the file anyway", f.message)
 		o.Start.Source = string(o.source.Text)
 		return nil

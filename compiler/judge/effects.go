@@ -186,6 +186,9 @@ func (j *judge) commits(doc *Document, i int, gated bool) {
 			Detail: "None of its incoming edges is required, so someone probably forgot one.", Subject: n.Key, Node: n.ID,
 			Suggestion: "after: [NODE]",
 		}
+		if n.Effect == plan.Irreversible || len(doc.Nodes) == 1 {
+			d.Detail, d.Suggestion = d.Detail+" A precheck counts, too: a node that looks before the call.", "commit_policy: {prechecks: [NODE]}"
+		}
 		if slices.ContainsFunc(doc.In[i], func(at int) bool { return doc.Edges[at].Form == lint.FormWith }) {
 			d.Detail = "What stands beside `??` need not arrive. Say by `after` which node must have succeeded before."
 		}
@@ -320,7 +323,7 @@ func (j *judge) granted(doc *Document, n *typing.Node) {
 		Subject: n.EffectRange(), Node: n.ID,
 	}
 	if j.pol == nil {
-		d.Detail = "There is no policy bundle. " + d.Detail
+		d.Detail = "There is no policy bundle: the configuration names one under `policy`. " + d.Detail
 	}
 	j.Report(d)
 }
