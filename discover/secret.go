@@ -91,16 +91,24 @@ func secretText(text string) bool {
 		return false // its parts are looked at
 	}
 	if before, rest, ok := strings.Cut(text, "://"); ok && before != "" {
-		return secretAddress(text) || slices.ContainsFunc(strings.FieldsFunc(rest, func(r rune) bool { return strings.ContainsRune("/?&=#:@", r) }), secretToken)
+		is := secretToken
+		if strings.HasPrefix(rest, "/") { // it has no host: it names a file
+			is = secretNamePart
+		}
+		return secretAddress(text) || slices.ContainsFunc(strings.FieldsFunc(rest, func(r rune) bool { return strings.ContainsRune("/?&=#:@", r) }), is)
+	}
+	is := secretToken
+	if strings.ContainsAny(text, `/\`) || fileName.MatchString(text) {
+		is = secretNamePart
 	}
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(`/\=:@?#`, r) }) {
-		if secretToken(part) {
+		if is(part) {
 			return true
 		}
 	}
 	// The base64 of a secret holds slashes too.
 	local := strings.HasPrefix(text, "/") || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "~") || strings.HasPrefix(text, "@") || strings.ContainsAny(text, `:\`)
-	return !local && secretToken(strings.ReplaceAll(text, "/", "-"))
+	return !local && is(strings.ReplaceAll(text, "/", "-"))
 }
 
 // secretAddress reports whether an address holds credentials, or something that does not
@@ -128,19 +136,37 @@ func secretAddress(text string) bool {
 const longToken = 20
 
 // secretToken reports whether a text without delimiters has the form of a token.
-func secretToken(text string) bool {
+func secretToken(text string) bool { return tokenUnless(text, nil) }
+
+// secretNamePart reports the same of a part of a path, in which numbers of any length may stand.
+func secretNamePart(text string) bool { return tokenUnless(text, numbered) }
+
+var (
+	// fileName matches the name of a file with a suffix.
+	fileName = regexp.MustCompile(`^[^.].*\.[A-Za-z][A-Za-z0-9]{0,3}$`)
+	// numbered matches a number, also with a few letters before it, and a time such as
+	// 20261105T123456Z. Next to no random token has only such parts.
+	numbered = regexp.MustCompile(`^(?:[A-Za-z]{0,3}[0-9]+|[0-9]{8}T[0-9]{4,9}Z?)$`)
+)
+
+// tokenUnless reports whether a text has the form of a token. Parts that match harmless, which may be
+// nil, do not count.
+func tokenUnless(text string, harmless *regexp.Regexp) bool {
 	for _, prefix := range prefixes {
-		if rest, ok := strings.CutPrefix(text, prefix); ok && len(rest) >= 12 && (!wordy(rest) || !strings.ContainsAny(rest, "-_.")) {
+		if rest, ok := strings.CutPrefix(text, prefix); ok && len(rest) >= 12 && (!wordy(rest, nil) || !strings.ContainsAny(rest, "-_.")) {
 			return true
 		}
 	}
-	return len(text) >= longToken && !wordy(text)
+	return len(text) >= longToken && !wordy(text, harmless)
 }
 
 // wordy reports whether a text is made of words and short numbers, as names of packages,
-// models and files are.
-func wordy(text string) bool {
+// models and files are, and of what matches harmless, which may be nil.
+func wordy(text string, harmless *regexp.Regexp) bool {
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("-_.+~", r) }) {
+		if harmless != nil && harmless.MatchString(part) {
+			continue
+		}
 		letters, digits, turns := 0, 0, 0
 		small := false
 		for _, r := range part {

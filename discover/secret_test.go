@@ -27,6 +27,45 @@ func TestSecretArgument(t *testing.T) {
 	}
 }
 
+// TestSecretArgumentInPaths: long numbers in paths are no secrets, and tokens in paths are.
+func TestSecretArgumentInPaths(t *testing.T) {
+	const number = "2026110512345678901234567890"
+	for arg, secret := range map[string]bool{
+		"/data/" + number:                            false,
+		"/data/" + number + "/report.csv":            false,
+		"./" + number:                                false,
+		"~/backups/" + number:                        false,
+		"data/" + number + "/x":                      false,
+		`C:\data\` + number:                          false,
+		"--dir=/data/" + number:                      false,
+		"DATA_DIR=/data/" + number:                   false,
+		"src=/data/" + number + ",dst=/data":         false,
+		number + ".json":                             false,
+		"backup-" + number + ".tar.gz":               false,
+		"/data/backup-v20261105123456-final":         false,
+		"/data/20261105T123456Z-20261106T123456Z.db": false,
+		"file:///data/" + number:                     false,
+		"sqlite:///data/" + number + ".db":           false,
+
+		number:                                                true,
+		"--id=" + number:                                      true,
+		"https://mcp.example.com/s/" + number:                 true,
+		"--token=/data/" + number:                             true,
+		"/data/0123456789abcdef0123456789abcdef":              true,
+		"/data/" + number + "/0123456789abcdef01234567":       true,
+		"/data/ghp_0123456789abcdefABCDEF0123456789abcd":      true,
+		"/data/" + number + "-ghp_0123456789abcdefABCDEF0123": true,
+		"/wJalrXUtnFEMIaK7MDENGbPx/RfiCY":                     true,
+		"2026/wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY":         true,
+		"/bot123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw":    true,
+		"0123456789abcdef0123456789abcdef.json":               true,
+		"file:///data/0123456789abcdef0123456789abcdef":       true,
+		"sqlite:///data/x.db?token=" + number:                 true,
+	} {
+		require.Equal(t, secret, secretArgument(arg), arg)
+	}
+}
+
 func TestRefer(t *testing.T) {
 	for value, want := range map[string]reference{
 		"${env:A_b}":       {env: "A_b"},
