@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"os/user"
+	"slices"
 	"strings"
 
 	flag "github.com/spf13/pflag"
@@ -32,8 +35,11 @@ func publishCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
 	again := fs.Bool("again", false, "compile published plans with the catalog as it is now, and publish those that it has changed: the plans that are named, or all")
 	return func(ctx context.Context, operands []string) error {
-		if !*again && len(operands) != 1 {
-			return misuse("chimera publish needs one PLAN, or --again")
+		if !*again && len(operands) == 0 {
+			return misuse("chimera publish needs a PLAN, or --again")
+		}
+		if countOf(operands, "-") > 1 {
+			return misuse("standard input can be read once")
 		}
 		env, err := p.environment(ctx, *catalogFile, "")
 		if err != nil {
@@ -42,28 +48,97 @@ func publishCommand(p *Program, fs *flag.FlagSet) action {
 		if *again {
 			return p.again(ctx, env, operands)
 		}
-		src, err := p.read(operands[0])
+		sources := make([]compiler.Source, len(operands))
+		for i, name := range operands {
+			if sources[i], err = p.read(name); err != nil {
+				return err
+			}
+		}
+		all, err := p.compileAll(ctx, env, sources)
 		if err != nil {
 			return err
 		}
-		compiled, digest, err := p.compile(env, src)
+		return p.publishAll(ctx, all)
+	}
+}
+
+// compilation is a plan that compiles.
+type compilation struct {
+	source compiler.Source
+	plan   *plan.Plan
+	digest string
+}
+
+// compileAll compiles plans, and shows the findings. It fails if one of them does not compile, or is
+// another one than one before it with its name and version.
+func (p *Program) compileAll(ctx context.Context, env *environment, sources []compiler.Source) ([]compilation, error) {
+	if len(sources) == 1 {
+		compiled, digest, err := p.compile(env, sources[0])
+		return []compilation{{sources[0], compiled, digest}}, err
+	}
+	var all []compilation
+	bad := 0
+	found, texts := slices.Clone(env.findings), map[string][]byte{}
+	for _, src := range sources {
+		if ctx.Err() != nil {
+			return nil, unanswered("interrupted")
+		}
+		compiled, ds, digest, err := env.digest(src)
 		if err != nil {
+			return nil, err
+		}
+		if compiled == nil {
+			bad++
+		}
+		found = append(found, ds[len(env.findings):]...)
+		maps.Copy(texts, env.texts(src))
+		all = append(all, compilation{src, compiled, digest})
+	}
+	if bad > 0 {
+		return nil, &failure{code: exitNegative, message: fmt.Sprintf("%d of %s %s not compile: nothing is published", bad, plural(len(all), "plan"), agree(bad, "does", "do")), diagnostics: found, sources: texts}
+	}
+	if len(found) > 0 && !p.json() {
+		p.diagnose(found, texts)
+	}
+	known := map[string]compilation{}
+	for _, c := range all {
+		name := c.plan.Name + "@" + c.plan.Version
+		if other, ok := known[name]; ok && other.digest != c.digest {
+			return nil, negative("%s and %s are two plans with the name and version %s: nothing is published", other.source.Name, c.source.Name, name)
+		}
+		known[name] = c
+	}
+	return all, nil
+}
+
+// publishAll publishes plans in their order, until one is refused, and prints what was published.
+func (p *Program) publishAll(ctx context.Context, all []compilation) error {
+	place, err := p.place()
+	if err != nil {
+		return err
+	}
+	answers := []*publication{}
+	for _, c := range all {
+		kept, err := p.publish(ctx, place, c.source, c.plan, c.digest)
+		if err != nil {
+			if len(answers) > 0 {
+				p.say("of %s, %s published", plural(len(all), "plan"), agree(len(answers), "the first was", fmt.Sprintf("the first %d were", len(answers))))
+			}
 			return err
 		}
-		place, err := p.place()
-		if err != nil {
-			return err
+		answers = append(answers, published(kept))
+		if !p.json() {
+			p.printf("%s@%s  %s\n", kept.Name, kept.Version, kept.Digest)
+			p.say("run it: %s", p.command("start", kept.Name+"@"+kept.Version, "--wait"))
 		}
-		kept, err := p.publish(ctx, place, src, compiled, digest)
-		if err != nil {
-			return err
-		}
-		if p.json() {
-			return p.document(published(kept))
-		}
-		p.printf("%s@%s  %s\n", kept.Name, kept.Version, kept.Digest)
-		p.say("run it: %s", p.command("start", kept.Name+"@"+kept.Version, "--wait"))
+	}
+	switch {
+	case !p.json():
 		return nil
+	case len(answers) == 1:
+		return p.document(answers[0])
+	default:
+		return p.document(answers)
 	}
 }
 
