@@ -17,8 +17,6 @@ type asker struct {
 	p   *Program
 	in  *bufio.Reader
 	ask bool
-	// anywhere: where servers are does not count, as somebody has said if said is set.
-	anywhere, said bool
 }
 
 // answer asks a question, and returns what is answered.
@@ -41,36 +39,31 @@ func (a *asker) no(format string, args ...any) (bool, error) {
 	return line == "n" || line == "no", err
 }
 
-// place asks whether where a server is counts for tools of which the catalog pins no endpoint, or says
-// that it does not.
-func (a *asker) place(server, endpoint string, here bool, open []*importedTool) error {
+// place pins where a server is for tools of which the catalog pins no endpoint, or does not, as flags
+// say; without one it does on a terminal. What became of it is said.
+func (a *asker) place(server, endpoint string, here *bool, open []*importedTool) {
 	var anywhere []*importedTool
 	for _, x := range open {
 		if x.was == nil || len(x.was.Endpoints) == 0 {
 			anywhere = append(anywhere, x)
 		}
 	}
+	pin := a.ask
+	if here != nil {
+		pin = *here
+	}
 	switch {
-	case here || len(anywhere) == 0:
-		return nil
-	case !a.ask:
+	case len(anywhere) == 0:
+	case !pin && here == nil:
 		a.p.say("%s: where the server is does not count: its tools at any other place are taken for the same. --here pins it", foreign(server))
-		return nil
-	}
-	if !a.said { // once for all servers
-		var err error
-		if a.anywhere, err = a.no("Are tools to be called only where the servers are now, by their programs and files, or addresses and keys? On other machines these may be others. [Y/n]"); err != nil {
-			return err
+	case pin:
+		if here == nil {
+			a.p.say("%s: tools are called only where the server is now, by its program and files, or address and keys, which may be others on other machines. --here=false leaves that open", foreign(server))
 		}
-		a.said = true
+		for _, x := range anywhere {
+			x.endpoint = endpoint
+		}
 	}
-	if a.anywhere {
-		return nil
-	}
-	for _, x := range anywhere {
-		x.endpoint = endpoint
-	}
-	return nil
 }
 
 // decide decides on tools of a server that are new or have changed.

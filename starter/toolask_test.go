@@ -98,36 +98,36 @@ func TestAskerPublished(t *testing.T) {
 	require.NotContains(t, screen.String(), "(a guess)")
 }
 
-// TestAskerPlace: where a server is counts if somebody says so, and for a tool that it counts for
-// already nobody is asked.
+// TestAskerPlace: where a server is counts as a flag says, or on a terminal, and for a tool that it
+// counts for already nothing changes. Nobody is asked.
 func TestAskerPlace(t *testing.T) {
+	yes, no := true, false
 	for _, c := range []struct {
-		name, answers string
-		ask, here     bool
-		pinned        bool // the catalog has an endpoint
-		want, said    string
+		name   string
+		ask    bool
+		here   *bool
+		pinned bool // the catalog has an endpoint
+		want   string
+		said   string
 	}{
-		{"yes", "\n", true, false, false, "sha256:here", "[Y/n]"},
-		{"no", "n\n", true, false, false, "", "[Y/n]"},
-		{"flag", "", true, true, false, "", ""},
-		{"pinned", "", true, false, true, "", ""},
-		{"no terminal", "", false, false, false, "", "s: where the server is does not count"},
-		{"no terminal, flag", "", false, true, false, "", ""},
+		{"terminal", true, nil, false, "sha256:here", "s: tools are called only where the server is now"},
+		{"terminal, flag", true, &yes, false, "sha256:here", ""},
+		{"terminal, no", true, &no, false, "", ""},
+		{"terminal, pinned", true, nil, true, "", ""},
+		{"no terminal", false, nil, false, "", "s: where the server is does not count"},
+		{"no terminal, flag", false, &yes, false, "sha256:here", ""},
+		{"no terminal, no", false, &no, false, "", ""},
+		{"no terminal, pinned", false, nil, true, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var screen bytes.Buffer
-			a := &asker{p: &Program{Stderr: &screen}, in: bufio.NewReader(strings.NewReader(c.answers)), ask: c.ask}
+			a := &asker{p: &Program{Stderr: &screen}, in: bufio.NewReader(strings.NewReader("")), ask: c.ask}
 			x := &importedTool{Name: "x"}
 			if c.pinned {
 				x.was = &catalog.Template{Endpoints: []string{"sha256:there"}}
 			}
-			require.NoError(t, a.place("s", "sha256:here", c.here, []*importedTool{x}))
+			a.place("s", "sha256:here", c.here, []*importedTool{x})
 			require.Equal(t, c.want, x.endpoint)
-			if c.answers != "" { // once for all servers: the answers end
-				y := &importedTool{Name: "y"}
-				require.NoError(t, a.place("r", "sha256:there", c.here, []*importedTool{y}))
-				require.Equal(t, c.want != "", y.endpoint == "sha256:there")
-			}
 			if c.said == "" {
 				require.Empty(t, screen.String())
 			} else {

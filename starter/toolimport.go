@@ -41,8 +41,8 @@ type intakeOptions struct {
 	only []string
 	// hints: the server's annotations are believed.
 	hints bool
-	// here: where the server is counts, too.
-	here bool
+	// here: where the server is counts, too, or does not; nil if nothing is said.
+	here *bool
 	// yes accepts what asks for no look, and accept names what was looked at.
 	yes    bool
 	accept []string
@@ -55,10 +55,13 @@ func toolImportCommand(p *Program, fs *flag.FlagSet) action {
 	fs.BoolVar(&o.hints, "hints", false, "believe what the server's annotations say of its tools")
 	fs.BoolVar(&o.yes, "yes", false, "accept, without asking, what is proposed for tools that need no look")
 	fs.StringSliceVar(&o.accept, "accept", nil, "accept the `TOOL` although it needs a look; may be repeated")
-	fs.BoolVar(&o.here, "here", false, "pin where the server is, too: its program and files, or its address and keys")
+	here := fs.Bool("here", false, "pin where the server is, too: its program and files, or its address and keys; by default on a terminal only")
 	fs.StringVar(&o.manifest, "manifest", "", "`FILE` with the manifest of the one server, whose publisher says what its tools do")
 	fs.StringVar(&o.out, "out", "", "catalog `FILE` to write, for others to review; nothing is asked")
 	return func(ctx context.Context, operands []string) error {
+		if fs.Changed("here") {
+			o.here = here
+		}
 		for _, pattern := range o.only {
 			if _, err := path.Match(pattern, ""); err != nil {
 				return misuse("--only: %s is not a pattern", foreign(pattern))
@@ -281,7 +284,7 @@ func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, serv
 		return answer, negative("the server %s: %s", foreign(server), err)
 	}
 	endpoint := ""
-	if o.here {
+	if o.here != nil && *o.here {
 		endpoint = said.Endpoint
 	}
 	hints := o.hints
@@ -301,9 +304,7 @@ func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, serv
 			return answer, err
 		}
 	}
-	if err := ask.place(server, said.Endpoint, o.here, open); err != nil {
-		return answer, err
-	}
+	ask.place(server, said.Endpoint, o.here, open)
 	var names []string
 	for _, t := range tools {
 		names = append(names, t.Name)
