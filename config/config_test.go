@@ -90,6 +90,7 @@ mcpServers:
     manifest: files.manifest
     sessions: run
     max_sessions: 8
+    defaults: {timeout: 5s, retries: 0}
   bank:
     url: https://mcp.example.com/mcp
     headers: {X-Tenant: "${env:TENANT}"}
@@ -137,14 +138,14 @@ func TestEveryKey(t *testing.T) {
 		CatalogFile: filepath.Join(dir, "trust/catalog.yaml"),
 		PolicyFiles: []string{filepath.Join(dir, "trust/policy.yaml"), "/etc/chimera/more.yaml"},
 		MCPServers: map[string]Server{"files": {Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "."}, Dir: dir, Pin: []string{filepath.Join(dir, "package-lock.json"), "/srv/lib"},
-			Type: "stdio", Headers: map[string]Secret{}, Manifest: filepath.Join(dir, "files.manifest"), Sessions: "run", MaxSessions: 8,
+			Type: "stdio", Headers: map[string]Secret{}, Manifest: filepath.Join(dir, "files.manifest"), Sessions: "run", MaxSessions: 8, Defaults: ServerDefaults{Timeout: 5 * time.Second},
 			Env: map[string]Secret{"TOKEN": "Bearer ${env:TOKEN}", "PLAIN": "1", "MONEY": "$${x}"}},
-			"bank": {Type: "http", URL: "https://mcp.example.com/mcp", Dir: dir, Env: map[string]Secret{}, Headers: map[string]Secret{"X-Tenant": "${env:TENANT}"},
+			"bank": {Type: "http", Defaults: ServerDefaults{Timeout: 30 * time.Second, Retries: 2}, URL: "https://mcp.example.com/mcp", Dir: dir, Env: map[string]Secret{}, Headers: map[string]Secret{"X-Tenant": "${env:TENANT}"},
 				Addresses: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")},
 				TLS: ServerTLS{CAFile: filepath.Join(dir, "ca.pem"), CertFile: filepath.Join(dir, "client.pem"), KeyFile: "/run/client.key",
 					ServerName: "bank.internal", Pins: []string{"sha256:fedcba9876fedcba9876fedcba9876fedcba9876fedcba9876fedcba9876fedc"}},
 				JWT: JWT{Key: "${file:pin.txt}", Issuer: "a", Subject: "b", Audience: "c", KeyID: "d", Lifetime: 30 * time.Second}},
-			"old": {Type: "sse", URL: "http://localhost:8080/sse", Dir: dir, Env: map[string]Secret{}, Headers: map[string]Secret{},
+			"old": {Type: "sse", Defaults: ServerDefaults{Timeout: 30 * time.Second, Retries: 2}, URL: "http://localhost:8080/sse", Dir: dir, Env: map[string]Secret{}, Headers: map[string]Secret{},
 				OAuth: OAuth{Issuer: "https://id.example.com", TokenURL: "https://id.example.com/token", ClientID: "me", ClientSecret: "${env:CLIENT}", Scopes: []string{"a", "b"}}}},
 		Skills: map[string]Skill{"words": {Command: filepath.Join(dir, "words"), Dir: filepath.Join(dir, "work"), Pin: []string{filepath.Join(dir, "data")}, MaxOutput: 1000,
 			MaxMemory: 1 << 20, Env: map[string]Secret{"PIN": "${file:pin.txt}"}}},
@@ -343,6 +344,8 @@ func TestRefused(t *testing.T) {
 		"half a pair":      {"mcpServers: {f: {url: 'https://x', tls: {cert_file: x}}}", "mcpServers.f.tls has one of cert_file and key_file", "", diag.ConfigValue, 1, 41},
 		"tls without":      {"mcpServers: {f: {url: 'http://localhost', tls: {server_name: x}}}", "mcpServers.f has tls, and its url is one without", "", diag.ConfigValue, 1, 48},
 		"pin":              {"mcpServers: {f: {url: 'https://x', tls: {pins: ['sha256:00']}}}", "mcpServers.f.tls.pins must hold digests such as sha256:… with 64 small hexadecimal digits", "", diag.ConfigValue, 1, 49},
+		"retries":          {"mcpServers: {f: {command: x, defaults: {retries: 101}}}", "mcpServers.f.defaults.retries must be a whole number between 0 and 100", "", diag.ConfigValue, 1, 50},
+		"no timeout":       {"mcpServers: {f: {command: x, defaults: {timeout: 0s}}}", "mcpServers.f.defaults.timeout must be between 1ms and 24h0m0s", "", diag.ConfigValue, 1, 50},
 		"network":          {"mcpServers: {f: {url: 'https://x', addresses: [10.0.0.1/8]}}", `mcpServers.f.addresses holds what is no network: "10.0.0.1/8" has bits beyond its length: it is 10.0.0.0/8`, "", diag.ConfigValue, 1, 47},
 		"lifetime":         {"mcpServers: {f: {url: 'https://x', jwt: {key: '${env:X}', issuer: a, lifetime: 2h}}}", "mcpServers.f.jwt.lifetime must be between 5s and 1h0m0s", "", diag.ConfigValue, 1, 80},
 		"type of a remote": {"mcpServers: {f: {type: stdio, url: 'https://x'}}", "mcpServers.f is of type stdio, and has a url", "", diag.ConfigValue, 1, 24},

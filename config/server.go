@@ -42,6 +42,8 @@ type Server struct {
 	Sessions string
 	// MaxSessions bounds the sessions with it; 0 means the default.
 	MaxSessions int
+	// Defaults are what an import says of its tools.
+	Defaults ServerDefaults
 
 	// URL is where a remote server is, or "". The rest is about remote servers alone.
 	URL string
@@ -54,6 +56,14 @@ type Server struct {
 	// JWT and OAuth say who asks. JWT has a key, or OAuth a client, or neither is used.
 	JWT   JWT
 	OAuth OAuth
+}
+
+// ServerDefaults are what the catalog says of the tools of a server when they are imported.
+type ServerDefaults struct {
+	// Timeout is the longest time that one call may take.
+	Timeout time.Duration
+	// Retries are the calls after the first, of pure tools alone.
+	Retries int
 }
 
 // ServerTLS is how a connection to a remote MCP server is secured. Paths name PEM files.
@@ -96,7 +106,7 @@ var (
 )
 
 func (l *loader) server(v *syntax.Value, name, at string) {
-	s := Server{Env: map[string]Secret{}, Headers: map[string]Secret{}, Dir: l.dir}
+	s := Server{Env: map[string]Secret{}, Headers: map[string]Secret{}, Dir: l.dir, Defaults: ServerDefaults{Timeout: 30 * time.Second, Retries: 2}}
 	for _, f := range v.Fields {
 		if slices.Contains(foreign, f.Key.Text) {
 			l.report(diag.ConfigNotSupported, f.Key.Range(), fmt.Sprintf("not supported yet: %s.%s", at, f.Key.Text), "")

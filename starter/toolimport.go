@@ -444,11 +444,11 @@ func (x *importedTool) leaveOut() {
 	}
 }
 
-// entry is what the file has of a tool.
-func (x *importedTool) entry(server string) (catalog.Entry, error) {
+// entry is what the file has of a tool; the configuration has defaults of its server.
+func (x *importedTool) entry(server string, d config.ServerDefaults) (catalog.Entry, error) {
 	t := catalog.Template{
 		ProviderType: plan.MCP, Provider: server, Operation: x.Name, Mode: plan.Deter, Effect: x.Effect, OpenWorld: x.proposal.OpenWorld,
-		TimeoutMS: 30_000, Definition: x.definition, Retry: plan.Retry{MaxAttempts: 1, InitialMS: catalog.DefaultInitialMS, MultiplierMilli: catalog.DefaultMultiplierMilli, MaxMS: catalog.DefaultMaxMS},
+		TimeoutMS: d.Timeout.Milliseconds(), Definition: x.definition, Retry: plan.Retry{MaxAttempts: 1, InitialMS: catalog.DefaultInitialMS, MultiplierMilli: catalog.DefaultMultiplierMilli, MaxMS: catalog.DefaultMaxMS},
 	}
 	t.Instructions = x.instructions
 	if x.endpoint != "" {
@@ -468,7 +468,7 @@ func (x *importedTool) entry(server string) (catalog.Entry, error) {
 		}
 		t = kept
 	} else if x.Effect == plan.Pure {
-		t.Retry.MaxAttempts = 3
+		t.Retry.MaxAttempts = 1 + d.Retries
 	}
 	facts, err := t.Facts()
 	return catalog.Entry{Operation: t.Name(), Definition: x.definition, Status: x.Status, Facts: facts, Comment: x.comment}, err

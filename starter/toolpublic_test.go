@@ -9,11 +9,13 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/config"
 	"chimera.ai/engine/mcp"
 )
 
@@ -53,7 +55,7 @@ func TestImportPublicTools(t *testing.T) {
 		a.place(server, "sha256:"+strings.Repeat("0", 64), nil, tools)
 		require.NoError(t, a.decide(&intakeOptions{}, server, tools, false))
 		for _, x := range tools {
-			e, err := x.entry(server)
+			e, err := x.entry(server, config.ServerDefaults{Timeout: time.Minute})
 			require.NoError(t, err)
 			entries = append(entries, e)
 			if x.look {

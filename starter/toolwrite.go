@@ -26,7 +26,7 @@ func (p *Program) writeTools(c *config.Config, file string, have map[string]cata
 			if x.State != toolNew && x.State != toolChanged {
 				continue
 			}
-			e, err := x.entry(a.Server)
+			e, err := x.entry(a.Server, c.MCPServers[a.Server].Defaults)
 			if err == nil && x.was != nil {
 				e.Was, err = x.was.Facts()
 			}
