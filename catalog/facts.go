@@ -32,7 +32,13 @@ func (t *Template) Stated() bool { return !t.InProcess || t.Cost != nil }
 // Facts is what the operator says of the operation, and on which it depends what a plan may
 // do with it: a JSON object, which the admins state. What the defaults say is left out;
 // schemas are named by their digests.
-func (t *Template) Facts() (json.RawMessage, error) {
+func (t *Template) Facts() (json.RawMessage, error) { return t.facts(t.Definition != nil) }
+
+// Said is what a file says of an operation that was imported: the facts, and of resources also the
+// time limit, the retries and the trust requirement, which are no facts of theirs.
+func (t *Template) Said() (json.RawMessage, error) { return t.facts(true) }
+
+func (t *Template) facts(whole bool) (json.RawMessage, error) {
 	facts := struct {
 		ProviderType    plan.ProviderType `json:"provider_type"`
 		Mode            plan.Mode         `json:"mode"`
@@ -66,7 +72,7 @@ func (t *Template) Facts() (json.RawMessage, error) {
 			facts.Verify = &statedVerify{v.Operation, v.With.Any(), v.Executed.Text, v.Output.Any()}
 		}
 	}
-	if t.Definition != nil {
+	if whole {
 		facts.imported = &imported{Timeout: t.TimeoutMS, Trust: t.Trust}
 		if t.Retry.MaxAttempts > 0 {
 			facts.Retry = stateRetry(t.Retry)

@@ -13,7 +13,7 @@ import (
 	"chimera.ai/engine/internal/syntax"
 )
 
-// Update returns a catalog file in which templates of imported tools are as entries say, and of
+// Update returns a catalog file in which templates of imported tools and resources are as entries say, and of
 // which everything else stays as it is, comments too. In the place of a template with facts that
 // differ from those in [Entry.Was] only the fields are written that do; a template that is not there
 // goes behind the last one.
@@ -126,19 +126,29 @@ func (u *updater) change(item *syntax.Value, e *Entry) error {
 	if err != nil {
 		return err
 	}
-	was["status"], was["definition"] = item.Get("status").Any(), item.Get("definition").Any()
+	for _, name := range []string{"status", "definition", "fingerprint"} {
+		was[name] = item.Get(name).Any()
+	}
+	if e.Definition != nil { // it has the fingerprint
+		is["fingerprint"] = was["fingerprint"]
+	}
 	indent := strings.Repeat(" ", start.Column-1)
 	for _, f := range TemplateFields.Fields {
 		v, has := is[f.Name]
 		if reflect.DeepEqual(was[f.Name], v) {
 			continue
 		}
+		i := slices.IndexFunc(item.Fields, func(x syntax.Field) bool { return x.Key.Text == f.Name })
 		if !has {
-			return fmt.Errorf("its field %s would have to go", f.Name)
+			if f.Name != "fingerprint" || i <= 0 {
+				return fmt.Errorf("its field %s would have to go", f.Name)
+			}
+			u.drop(item.Fields[i])
+			continue
 		}
 		var w writer
 		w.value(v, indent)
-		if i := slices.IndexFunc(item.Fields, func(x syntax.Field) bool { return x.Key.Text == f.Name }); i >= 0 {
+		if i >= 0 {
 			u.replace(item.Fields[i], w.String())
 		} else {
 			u.below(item.Fields[u.before(item)].Value.Range().End.Byte, indent+f.Name+":"+w.String())
@@ -158,6 +168,16 @@ func (u *updater) before(item *syntax.Value) int {
 		return i - 1
 	}
 	return len(item.Fields) - 1
+}
+
+// drop takes the line of a field away, which is not the first.
+func (u *updater) drop(f syntax.Field) {
+	from := bytes.LastIndexByte(u.text[:f.Key.Range().Start.Byte], '\n') + 1
+	to := len(u.text)
+	if n := bytes.IndexByte(u.text[f.Value.Range().End.Byte:], '\n'); n >= 0 {
+		to = f.Value.Range().End.Byte + n + 1
+	}
+	u.put(from, to, "")
 }
 
 // replace gives a field another value, text as [writer.value] writes it. A comment behind the key or

@@ -16,19 +16,22 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// Entry is a template of an imported tool, to be written to a catalog file.
+// Entry is a template of an imported tool, or of resources, to be written to a catalog file.
 type Entry struct {
-	// Operation is "provider/operation", Definition the tool as its server declares it.
-	Operation  string
-	Definition json.RawMessage
-	Status     plan.Trust
-	// Facts are those of [Template.Facts], and Was those that the template in a file has, for [Update].
+	// Operation is "provider/operation", Definition the tool as its server declares it, nil for
+	// resources. Fingerprint pins one resource, or is "".
+	Operation   string
+	Definition  json.RawMessage
+	Fingerprint string
+	Status      plan.Trust
+	// Facts are those of [Template.Facts], for resources of [Template.Said], and Was those that the
+	// template in a file has, for [Update].
 	Facts, Was json.RawMessage
 	// Comment stands above the template, for people. It may have several lines.
 	Comment string
 }
 
-// Write returns a catalog file with templates of imported tools, and statements of the admins.
+// Write returns a catalog file with templates of imported tools and resources, and statements of the admins.
 // Read again, they have the same definitions and facts.
 func Write(entries []Entry, statements ...json.RawMessage) ([]byte, error) {
 	var w writer
@@ -65,7 +68,7 @@ func (e *Entry) write(w *writer, pad string) error {
 	for line := range strings.Lines(e.Comment) {
 		w.WriteString(pad + "# " + strings.TrimRight(line, "\n") + "\n")
 	}
-	definition := said["definition"]
+	definition, declared := said["definition"]
 	delete(said, "definition")
 	mark := pad + "- "
 	for _, f := range TemplateFields.Fields {
@@ -75,8 +78,10 @@ func (e *Entry) write(w *writer, pad string) error {
 			mark = pad + "  "
 		}
 	}
-	w.WriteString(mark)
-	w.field("definition", definition, pad+"  ")
+	if declared {
+		w.WriteString(mark)
+		w.field("definition", definition, pad+"  ")
+	}
 	return nil
 }
 
@@ -90,15 +95,19 @@ func (e *Entry) fields(facts json.RawMessage) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("its facts: %w", err)
 	}
-	definition, err := object(e.Definition)
-	if err != nil {
-		return nil, fmt.Errorf("its definition: %w", err)
-	}
 	said, err := written(stated)
 	if err != nil {
 		return nil, err
 	}
-	said["provider_name"], said["operation"], said["status"], said["definition"] = provider, operation, string(e.Status), definition
+	said["provider_name"], said["operation"], said["status"] = provider, operation, string(e.Status)
+	if e.Fingerprint != "" {
+		said["fingerprint"] = e.Fingerprint
+	}
+	if said["resource"] == nil {
+		if said["definition"], err = object(e.Definition); err != nil {
+			return nil, fmt.Errorf("its definition: %w", err)
+		}
+	}
 	return said, nil
 }
 
@@ -117,6 +126,11 @@ func written(facts map[string]any) (map[string]any, error) {
 			commit["verify"] = v
 		case "given_output_schema":
 			out["output_schema"] = v
+		case "resource":
+			if r, ok := v.(map[string]any); ok && r["as"] == nil {
+				r["list"] = true
+			}
+			out[name] = v
 		default:
 			if !slices.ContainsFunc(TemplateFields.Fields, func(f fields.Field) bool { return f.Name == name }) {
 				return nil, fmt.Errorf("the fact %.80q is none of a template", name)
