@@ -80,6 +80,9 @@ func (a *asker) decide(o *intakeOptions, server string, open []*importedTool, hi
 			x.Warnings = append(x.Warnings, "it needs a look: name it with --accept once you have had one")
 		case x.look && !named:
 			x.set(plan.Irreversible, plan.Block)
+			if x.Resource != nil {
+				x.set(plan.Pure, plan.Block)
+			}
 			x.comment += "\nIt needs a look. Until somebody says otherwise, it is blocked."
 		case x.proposal.Guess && x.published && !named:
 			x.comment = fmt.Sprintf("The manifest says that it is %s, and its publisher is not known here: that was not taken.", x.proposal.Effect)
@@ -89,6 +92,8 @@ func (a *asker) decide(o *intakeOptions, server string, open []*importedTool, hi
 			x.comment = fmt.Sprintf("By its name and description it may be %s. That is a guess, and was not taken.", x.proposal.Effect)
 			x.set(plan.Irreversible, plan.ManualReview)
 			x.proposal.OpenWorld = true
+		case x.Resource != nil && x.was == nil && len(o.resources) == 0:
+			x.set(plan.Pure, plan.ManualReview)
 		default:
 			x.set(x.proposal.Effect, x.proposal.Status)
 		}
@@ -105,7 +110,14 @@ func (x *importedTool) why() string {
 func (a *asker) inGroups(server string, open []*importedTool, hints bool) error {
 	by := map[string]*importedTool{}
 	var guessed, said []intake.Tool
+	var resources []*importedTool
 	for _, x := range open {
+		if x.Resource != nil {
+			if !x.look {
+				resources = append(resources, x)
+			}
+			continue
+		}
 		by[x.Name] = x
 		switch t := (intake.Tool{Server: server, Name: x.Name, Definition: x.definition}); {
 		case x.look, x.published:
@@ -139,6 +151,11 @@ func (a *asker) inGroups(server string, open []*importedTool, hints bool) error 
 			return err
 		}
 	}
+	if len(resources) > 0 {
+		if err := a.about(server, "", ofResources, resources); err != nil {
+			return err
+		}
+	}
 	for _, x := range open {
 		if x.look {
 			if err := a.about(server, "", x.proposal, []*importedTool{x}); err != nil {
@@ -159,11 +176,18 @@ func (a *asker) about(server, title string, proposal intake.Proposal, of []*impo
 	if title != "" && len(of) > 1 {
 		a.p.say("  %s", foreign(title))
 	}
+	effects := saidEffects
+	for _, x := range of {
+		if x.Resource != nil {
+			a.p.say("  %s", foreign(x.reads()))
+			effects = saidEffects[:1]
+		}
+	}
 	if len(of) == 1 {
 		for _, w := range of[0].Warnings {
 			a.p.say("  ! %s", foreign(w))
 		}
-		if was := of[0].was; was != nil {
+		if was := of[0].was; was != nil && was.Definition != nil {
 			changes, err := fingerprint.Compare(was.Definition, of[0].definition)
 			if err != nil {
 				return negative("%s", err)
@@ -181,12 +205,16 @@ func (a *asker) about(server, title string, proposal intake.Proposal, of []*impo
 		guess = " (a guess)"
 	}
 	a.p.say("  %s\n  proposed: %s, %s%s", foreign(proposal.Reason), proposal.Effect, proposal.Status, guess)
+	example := "irreversible manual_review"
+	if len(effects) == 1 {
+		example = "pure manual_review"
+	}
 	each := ""
 	if len(of) > 1 {
 		each = "[e]ach by itself, "
 	}
 	for {
-		line, err := a.answer("  [a]ccept, %s[s]kip, or EFFECT STATUS such as: irreversible manual_review", each)
+		line, err := a.answer("  [a]ccept, %s[s]kip, or EFFECT STATUS such as: %s", each, example)
 		if err != nil {
 			return err
 		}
@@ -194,8 +222,10 @@ func (a *asker) about(server, title string, proposal intake.Proposal, of []*impo
 		switch {
 		case line == "a" || line == "accept":
 			for _, x := range of {
-				x.proposal = proposal
-				x.set(proposal.Effect, proposal.Status)
+				if x.was == nil { // otherwise the catalog has its own
+					x.proposal = proposal
+				}
+				x.set(x.proposal.Effect, x.proposal.Status)
 			}
 			return nil
 		case line == "s" || line == "skip":
@@ -210,7 +240,7 @@ func (a *asker) about(server, title string, proposal intake.Proposal, of []*impo
 				}
 			}
 			return nil
-		case ok && slices.Contains(saidEffects, plan.EffectClass(effect)) && slices.Contains(saidStates, plan.Trust(status)):
+		case ok && slices.Contains(effects, plan.EffectClass(effect)) && slices.Contains(saidStates, plan.Trust(status)):
 			for _, x := range of {
 				x.set(plan.EffectClass(effect), plan.Trust(status))
 			}
@@ -219,7 +249,7 @@ func (a *asker) about(server, title string, proposal intake.Proposal, of []*impo
 	}
 }
 
-// What can be said of a tool.
+// What can be said of a tool. Resources are pure, which is the first.
 var (
 	saidEffects = []plan.EffectClass{plan.Pure, plan.Staged, plan.Committing, plan.Irreversible}
 	saidStates  = []plan.Trust{plan.AllowAuto, plan.ManualReview, plan.Block}

@@ -25,7 +25,7 @@ import (
 func toolListCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
 	return func(ctx context.Context, operands []string) error {
-		all, err := p.offers(ctx, *catalogFile, operands)
+		all, err := p.offers(ctx, *catalogFile, operands, true)
 		if err != nil {
 			return err
 		}
@@ -36,11 +36,11 @@ func toolListCommand(p *Program, fs *flag.FlagSet) action {
 func toolCheckCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
 	return func(ctx context.Context, operands []string) error {
-		all, err := p.offers(ctx, *catalogFile, operands)
+		all, err := p.offers(ctx, *catalogFile, operands, false)
 		if err != nil {
 			return err
 		}
-		known := slices.DeleteFunc(all, func(o live.Offer) bool { return o.State == live.Unknown })
+		known := slices.DeleteFunc(all, func(o live.Offer) bool { return o.State == live.Unknown || o.Resource != "" })
 		if err := p.sayOffers(known); err != nil {
 			return err
 		}
@@ -124,9 +124,9 @@ func (p *Program) showTool(server string, t mcp.Tool) error {
 	return nil
 }
 
-// offers holds what servers offer against the catalog; all servers of the configuration if none is
-// named.
-func (p *Program) offers(ctx context.Context, catalogFile string, servers []string) ([]live.Offer, error) {
+// offers holds what servers offer against the catalog, all resources included if that is asked for; all
+// servers of the configuration if none is named.
+func (p *Program) offers(ctx context.Context, catalogFile string, servers []string, resources bool) ([]live.Offer, error) {
 	env, err := p.environment(ctx, catalogFile, "")
 	if err != nil {
 		return nil, err
@@ -135,11 +135,18 @@ func (p *Program) offers(ctx context.Context, catalogFile string, servers []stri
 		return nil, &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
 	}
 	offered := map[string]live.Server{}
-	err = p.asked(servers, func(pool askedPool, name string) (err error) {
-		if offered[name], err = live.Ask(ctx, pool.Pool, name, env.catalog.Templates); err != nil {
+	err = p.asked(servers, func(pool askedPool, name string) error {
+		s, err := live.Ask(ctx, pool.Pool, name, env.catalog.Templates)
+		if err != nil {
 			return err
 		}
-		return pool.clean(name, offered[name])
+		if resources && s.Resources == nil {
+			if s.Resources, err = pool.resources(ctx, name, s.Introduction); err != nil {
+				return err
+			}
+		}
+		offered[name] = s
+		return pool.clean(name, s)
 	})
 	if err != nil {
 		return nil, err
@@ -159,18 +166,19 @@ func (p *Program) listed(ctx context.Context, names []string) (map[string][]mcp.
 	return out, err
 }
 
-// introduced lists the tools of a server, with what it says of itself.
-func (p *Program) introduced(ctx context.Context, server string) (tools []mcp.Tool, said mcp.Introduction, err error) {
+// introduced asks a server what it says of itself, and what it offers. unlisted is why its resources
+// are not among that.
+func (p *Program) introduced(ctx context.Context, server string) (s live.Server, unlisted, err error) {
 	err = p.asked([]string{server}, func(pool askedPool, name string) (err error) {
-		if said, err = pool.Introduction(ctx, name); err != nil {
+		if s, err = live.Ask(ctx, pool.Pool, name, nil); err != nil {
 			return err
 		}
-		if tools, err = pool.Tools(ctx, name); err != nil {
-			return err
+		if s.Resources, unlisted = pool.resources(ctx, name, s.Introduction); unlisted != nil {
+			unlisted = errors.New(pool.issued.Text(unlisted.Error()))
 		}
-		return pool.clean(name, live.Server{Introduction: said, Tools: tools})
+		return pool.clean(name, s)
 	})
-	return tools, said, err
+	return s, unlisted, err
 }
 
 // askedPool is a pool of servers, with the tokens that these were sent.
@@ -260,6 +268,9 @@ func (p *Program) sayOffers(all []live.Offer) error {
 	}
 	for _, o := range all {
 		line := fmt.Sprintf("%-18s %s/%s", o.State, foreign(o.Server), foreign(o.Tool))
+		if o.Resource != "" {
+			line = fmt.Sprintf("%-18s %s %s", o.State, strings.TrimSuffix(foreign(o.Server+"/"+o.Tool), "/"), foreign(o.Resource))
+		}
 		if o.Fingerprint != "" {
 			line += " " + o.Fingerprint
 		}

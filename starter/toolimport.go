@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/catalog/live"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/fingerprint"
@@ -39,6 +40,8 @@ type intakeOptions struct {
 	published *verified
 	// only are patterns of tools' names; all tools if there is none.
 	only []string
+	// resources are patterns of the URIs that are to be read.
+	resources []string
 	// hints: the server's annotations are believed.
 	hints bool
 	// here: where the server is counts, too, or does not; nil if nothing is said.
@@ -52,6 +55,7 @@ func toolImportCommand(p *Program, fs *flag.FlagSet) action {
 	var o intakeOptions
 	fs.StringVar(&o.from, "from", "", "`FILE` of another MCP host, or a server.json, its address, or the NAME[@VERSION] of a server in mcp_registry, whose servers are added to chimera.yaml first")
 	fs.StringSliceVar(&o.only, "only", nil, "import the tools that match a `PATTERN`, such as 'read_*'; may be repeated")
+	fs.StringSliceVar(&o.resources, "resources", nil, "import the resources whose URIs match a `PATTERN`, such as 'wiki://pages/*', as pure operations; may be repeated")
 	fs.BoolVar(&o.hints, "hints", false, "believe what the server's annotations say of its tools")
 	fs.BoolVar(&o.yes, "yes", false, "accept, without asking, what is proposed for tools that need no look")
 	fs.StringSliceVar(&o.accept, "accept", nil, "accept the `TOOL` although it needs a look; may be repeated")
@@ -65,6 +69,11 @@ func toolImportCommand(p *Program, fs *flag.FlagSet) action {
 		for _, pattern := range o.only {
 			if _, err := path.Match(pattern, ""); err != nil {
 				return misuse("--only: %s is not a pattern", foreign(pattern))
+			}
+		}
+		for _, pattern := range o.resources {
+			if err := plan.CheckPattern(pattern); err != nil {
+				return misuse("--resources: %s is not a pattern of URIs: %s", foreign(pattern), err)
 			}
 		}
 		ask, err := p.asker(&o)
@@ -109,6 +118,8 @@ type importedTool struct {
 	Fingerprint string           `json:"fingerprint,omitempty"`
 	Effect      plan.EffectClass `json:"effect_class,omitempty"`
 	Status      plan.Trust       `json:"status,omitempty"`
+	// Resource says which resources it reads or lists; nil for a tool.
+	Resource *plan.Resource `json:"resource,omitempty"`
 	// State is new, changed, unchanged, elsewhere or left out.
 	State    string   `json:"state"`
 	Warnings []string `json:"warnings"`
@@ -215,7 +226,7 @@ func (p *Program) imported(c *config.Config, file string) (have map[string]catal
 			return nil, nil, misuse("%s has adapters, and is not a file of imported tools alone", file)
 		}
 		for _, t := range all.Templates {
-			if t.Definition == nil {
+			if t.Definition == nil && t.Resource == nil {
 				return nil, nil, misuse("%s has %s without its definition, and is not a file of imported tools alone", file, foreign(t.Name())).
 					withHint("Name another file with --out, or with tools in chimera.yaml.")
 			}
@@ -269,10 +280,11 @@ func asUse(err error) error {
 // tools; those of this one are added.
 func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, server string, have map[string]catalog.Template, others map[string]bool, known map[string][]string) (intakeAnswer, error) {
 	answer := intakeAnswer{Server: server, Tools: []*importedTool{}}
-	tools, said, print, err := p.introspect(ctx, server)
+	offered, print, err := p.introspect(ctx, server)
 	if err != nil {
 		return answer, err
 	}
+	tools, said := offered.Tools, offered.Introduction
 	answer.Fingerprint = print
 	if o.published != nil {
 		if err := p.offered(o.published, tools); err != nil {
@@ -288,27 +300,34 @@ func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, serv
 		endpoint = said.Endpoint
 	}
 	hints := o.hints
+	var names []string
 	var open []*importedTool
-	for _, t := range tools {
-		if len(o.only) > 0 && !slices.ContainsFunc(o.only, func(pattern string) bool { ok, err := path.Match(pattern, t.Name); return err == nil && ok }) {
-			continue
-		}
-		x := examine(server, t, have, others, instructions, endpoint)
+	add := func(x *importedTool) {
 		answer.Tools = append(answer.Tools, x)
 		if x.State == toolNew || x.State == toolChanged {
 			open = append(open, x)
 		}
 	}
+	for _, t := range tools {
+		names = append(names, t.Name)
+		if o.takes(t.Name) {
+			add(examine(server, t, have, others, instructions, endpoint))
+		}
+	}
+	resources := resourceIntake{server: server, listed: offered.Resources, wanted: o.resources, offer: ask.ask || o.out != "", instructions: instructions, endpoint: endpoint}
+	readable, left := resources.operations(names, have, others)
+	for _, x := range readable {
+		if o.takes(x.Name) {
+			add(x)
+		}
+	}
+	p.sayLeft(server, left)
 	if ask.ask && !hints && slices.ContainsFunc(open, func(x *importedTool) bool { return annotated(x.definition) }) {
 		if hints, err = ask.yes("The server %s says of its tools what they do. Do you believe it? [y/N]", foreign(server)); err != nil {
 			return answer, err
 		}
 	}
 	ask.place(server, said.Endpoint, o.here, open)
-	var names []string
-	for _, t := range tools {
-		names = append(names, t.Name)
-	}
 	for _, f := range slices.Concat(intake.FlagNames(names), intake.FlagKnown(server, names, known)) {
 		for _, x := range open {
 			if f.Path == "" || f.Path == fmt.Sprintf("/%d", slices.Index(names, x.Name)) {
@@ -321,38 +340,52 @@ func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, serv
 		if err := x.propose(hints); err != nil {
 			return answer, negative("the tool %s/%s: %s", foreign(server), foreign(x.Name), err)
 		}
-		if o.published != nil {
+		if o.published != nil && x.Resource == nil {
 			x.publish(o.published)
 		}
 	}
 	return answer, ask.decide(o, server, open, hints)
 }
 
-// introspect lists the tools of a server twice, which must be equal. It returns them with what the
-// server says of itself, and the fingerprint of all.
-func (p *Program) introspect(ctx context.Context, server string) (tools []mcp.Tool, said mcp.Introduction, print string, err error) {
+// takes reports whether an operation of a name is imported.
+func (o *intakeOptions) takes(name string) bool {
+	return len(o.only) == 0 || slices.ContainsFunc(o.only, func(pattern string) bool { ok, err := path.Match(pattern, name); return err == nil && ok })
+}
+
+// introspect asks a server what it offers, twice: its tools must be equal. It returns that with the
+// fingerprint of what it says of itself and its tools.
+func (p *Program) introspect(ctx context.Context, server string) (offered live.Server, print string, err error) {
 	for again := range 2 {
-		if tools, said, err = p.introduced(ctx, server); err != nil {
-			return nil, said, "", err
+		var unlisted error
+		if offered, unlisted, err = p.introduced(ctx, server); err != nil {
+			return offered, "", err
 		}
-		var prints []fingerprint.Print
-		for _, t := range tools {
-			one, err := fingerprint.Tool(t.Raw)
-			if err != nil { // it is left out, and must be the same, too
-				one = fingerprint.Print{Tool: t.Name, Digest: "none: " + string(t.Raw)}
-			}
-			prints = append(prints, one)
+		if again == 0 && unlisted != nil {
+			p.say("%s: its resources are left out: %s", foreign(server), foreign(unlisted.Error()))
 		}
-		digest, err := fingerprint.Server(said.Endpoint, said.Introduction, prints)
+		digest, err := serverPrint(offered)
 		if err != nil {
-			return nil, said, "", negative("the tools of %s: %s", foreign(server), err)
+			return offered, "", negative("the tools of %s: %s", foreign(server), err)
 		}
 		if again > 0 && print != digest {
-			return nil, said, "", negative("the server %s offers other tools each time it is asked", foreign(server))
+			return offered, "", negative("the server %s offers other tools each time it is asked", foreign(server))
 		}
 		print = digest
 	}
-	return tools, said, print, nil
+	return offered, print, nil
+}
+
+// serverPrint is the fingerprint of a server with all its tools, also with those that have none.
+func serverPrint(s live.Server) (string, error) {
+	var prints []fingerprint.Print
+	for _, t := range s.Tools {
+		one, err := fingerprint.Tool(t.Raw)
+		if err != nil { // it is left out, and must be the same, too
+			one = fingerprint.Print{Tool: t.Name, Digest: "none: " + string(t.Raw)}
+		}
+		prints = append(prints, one)
+	}
+	return fingerprint.Server(s.Introduction.Endpoint, s.Introduction.Introduction, prints)
 }
 
 // examine holds a tool against the catalog, and looks for what people should see.
@@ -423,7 +456,9 @@ func annotated(definition json.RawMessage) bool {
 // by what the server says, if that is believed, or where it says nothing, by name and description,
 // which is a guess.
 func (x *importedTool) propose(hints bool) (err error) {
-	x.proposal, err = intake.Propose(x.definition, hints || !annotated(x.definition))
+	if x.proposal = ofResources; x.Resource == nil {
+		x.proposal, err = intake.Propose(x.definition, hints || !annotated(x.definition))
+	}
 	if x.was != nil {
 		x.proposal.Effect, x.proposal.Status, x.proposal.OpenWorld, x.proposal.Guess = x.was.Effect, x.was.Status, x.was.OpenWorld, false
 		x.proposal.Reason = "That is what the catalog says of it so far."
@@ -439,7 +474,7 @@ func (x *importedTool) set(effect plan.EffectClass, status plan.Trust) {
 // leaveOut leaves a tool out, or as it was.
 func (x *importedTool) leaveOut() {
 	x.State = toolLeftOut
-	if x.was != nil {
+	if x.was != nil && x.Resource == nil {
 		x.Warnings = append(x.Warnings, "the catalog keeps what it had, which the server no longer offers")
 	}
 }
@@ -448,7 +483,7 @@ func (x *importedTool) leaveOut() {
 func (x *importedTool) entry(server string, d config.ServerDefaults) (catalog.Entry, error) {
 	t := catalog.Template{
 		ProviderType: plan.MCP, Provider: server, Operation: x.Name, Mode: plan.Deter, Effect: x.Effect, OpenWorld: x.proposal.OpenWorld,
-		TimeoutMS: d.Timeout.Milliseconds(), Definition: x.definition, Retry: plan.Retry{MaxAttempts: 1, InitialMS: catalog.DefaultInitialMS, MultiplierMilli: catalog.DefaultMultiplierMilli, MaxMS: catalog.DefaultMaxMS},
+		TimeoutMS: d.Timeout.Milliseconds(), Definition: x.definition, Resource: x.Resource, Retry: plan.Retry{MaxAttempts: 1, InitialMS: catalog.DefaultInitialMS, MultiplierMilli: catalog.DefaultMultiplierMilli, MaxMS: catalog.DefaultMaxMS},
 	}
 	t.Instructions = x.instructions
 	if x.endpoint != "" {
@@ -459,7 +494,7 @@ func (x *importedTool) entry(server string, d config.ServerDefaults) (catalog.En
 	}
 	if x.was != nil { // what the operator said holds for the new tool, too
 		kept := *x.was
-		kept.Definition, kept.Effect, kept.Instructions = x.definition, x.Effect, x.instructions
+		kept.Definition, kept.Resource, kept.Effect, kept.Instructions = x.definition, x.Resource, x.Effect, x.instructions
 		if x.Status != x.was.Status {
 			kept.Trust = t.Trust
 		}
@@ -470,8 +505,12 @@ func (x *importedTool) entry(server string, d config.ServerDefaults) (catalog.En
 	} else if x.Effect == plan.Pure {
 		t.Retry.MaxAttempts = 1 + d.Retries
 	}
-	facts, err := t.Facts()
-	return catalog.Entry{Operation: t.Name(), Definition: x.definition, Status: x.Status, Facts: facts, Comment: x.comment}, err
+	said, err := t.Said()
+	e := catalog.Entry{Operation: t.Name(), Definition: x.definition, Status: x.Status, Facts: said, Comment: x.comment}
+	if x.Resource != nil {
+		e.Fingerprint = x.Fingerprint
+	}
+	return e, err
 }
 
 // sayImported prints what became of the tools.

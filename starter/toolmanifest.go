@@ -68,10 +68,11 @@ func (p *Program) declared(ctx context.Context, m *trust.Manifest, catalogFile s
 	if env.findings.HasErrors() {
 		return "", &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
 	}
-	tools, said, err := p.introduced(ctx, m.Provider)
+	offered, _, err := p.introduced(ctx, m.Provider)
 	if err != nil {
 		return "", err
 	}
+	tools, said := offered.Tools, offered.Introduction
 	var prints []fingerprint.Print
 	for _, t := range tools {
 		print, err := fingerprint.Tool(t.Raw)

@@ -28,7 +28,7 @@ func (p *Program) writeTools(c *config.Config, file string, have map[string]cata
 			}
 			e, err := x.entry(a.Server, c.MCPServers[a.Server].Defaults)
 			if err == nil && x.was != nil {
-				e.Was, err = x.was.Facts()
+				e.Was, err = x.was.Said()
 			}
 			if err != nil {
 				return negative("%s", err)
@@ -73,22 +73,26 @@ func (p *Program) writeTools(c *config.Config, file string, have map[string]cata
 func written(all *catalog.Catalog, have map[string]catalog.Template, changes []catalog.Entry) error {
 	want := map[string]string{}
 	for name, t := range have {
-		facts, err := t.Facts()
+		facts, err := t.Said()
 		if err != nil {
 			return err
 		}
 		want[name] = said(facts, t.Status, t.Fingerprint)
 	}
 	for _, e := range changes {
-		print, err := fingerprint.Tool(e.Definition)
-		if err != nil {
-			return err
+		digest := e.Fingerprint
+		if e.Definition != nil {
+			print, err := fingerprint.Tool(e.Definition)
+			if err != nil {
+				return err
+			}
+			digest = print.Digest
 		}
-		want[e.Operation] = said(e.Facts, e.Status, print.Digest)
+		want[e.Operation] = said(e.Facts, e.Status, digest)
 	}
 	for i := range all.Templates {
 		t := &all.Templates[i]
-		facts, err := t.Facts()
+		facts, err := t.Said()
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,7 +38,7 @@ const (
 type Server struct {
 	Introduction mcp.Introduction
 	Tools        []mcp.Tool
-	// Resources are listed only where the catalog pins one.
+	// Resources are listed only where the catalog pins one, or somebody else asks for them.
 	Resources []mcp.Resource
 }
 
@@ -67,9 +68,12 @@ func pinsResource(t *catalog.Template) bool { return t.Resource != nil && t.Fing
 // other.
 type Offer struct {
 	Server string `json:"server"`
-	// Tool is the name of a tool, or of the catalog's operation that reads resources.
+	// Tool is the name of a tool, or of the catalog's operation that reads resources; "" for a resource
+	// that no operation reads.
 	Tool string `json:"tool"`
-	// Fingerprint is that of the tool as it is, "" if it is missing or has none.
+	// Resource is the URI of a resource that the server lists, or "".
+	Resource string `json:"resource,omitempty"`
+	// Fingerprint is that of the tool or resource as it is, "" if it is missing or has none.
 	Fingerprint string `json:"fingerprint,omitempty"`
 	State       State  `json:"state"`
 	// Problem is what is wrong, "" if nothing is.
@@ -80,7 +84,7 @@ type Offer struct {
 func (o *Offer) Stale() bool { return o.State == Drift || o.State == Missing || o.State == Effect }
 
 // Compare holds templates against what servers offer, by the servers' names. The result is sorted by
-// server and tool.
+// server, tool and resource.
 func Compare(templates []catalog.Template, servers map[string]Server) (out []Offer) {
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		s := servers[name]
@@ -90,9 +94,12 @@ func Compare(templates []catalog.Template, servers map[string]Server) (out []Off
 			case !of(t, name):
 			case t.Resource == nil:
 				known[t.Operation] = t
-			case pinsResource(t):
+			default:
 				out = append(out, s.resource(t))
 			}
+		}
+		for _, r := range s.Resources {
+			out = append(out, listed(name, r, templates))
 		}
 		var names []string
 		for _, tool := range s.Tools {
@@ -108,8 +115,31 @@ func Compare(templates []catalog.Template, servers map[string]Server) (out []Off
 			out = append(out, o)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Offer) int { return strings.Compare(a.Server+"/"+a.Tool, b.Server+"/"+b.Tool) })
+	slices.SortStableFunc(out, func(a, b Offer) int {
+		return cmp.Or(strings.Compare(a.Server+"/"+a.Tool, b.Server+"/"+b.Tool), strings.Compare(a.Resource, b.Resource))
+	})
 	return out
+}
+
+// listed holds a resource of a server against the templates that read resources of it.
+func listed(server string, r mcp.Resource, templates []catalog.Template) Offer {
+	o := Offer{Server: server, Resource: r.URI, State: Unknown}
+	var err error
+	if o.Fingerprint, err = r.Fingerprint(); err != nil {
+		o.Problem = err.Error()
+	}
+	for i := range templates {
+		t := &templates[i]
+		if !of(t, server) || t.Resource == nil || t.Resource.As == "" || t.Resource.Allows(r.URI) != nil {
+			continue
+		}
+		o.Tool, o.State = t.Operation, Unpinned
+		if pinsResource(t) && o.Fingerprint == t.Fingerprint {
+			o.State = Pinned
+		}
+		break
+	}
+	return o
 }
 
 // tool holds a tool against its template, nil if there is none.
@@ -138,11 +168,16 @@ func (s *Server) tool(name string, tool mcp.Tool, t *catalog.Template) Offer {
 	return o
 }
 
-// resource holds a template that pins a resource against what there is.
+// resource holds a template of resources against what there is. One without a fingerprint pins the
+// patterns of what is read, and not what that is.
 func (s *Server) resource(t *catalog.Template) Offer {
 	o := Offer{Server: t.Provider, Tool: t.Operation, Fingerprint: t.Fingerprint, State: Pinned}
 	if problem := s.elsewhere(t); problem != "" {
 		o.State, o.Problem = Drift, problem
+		return o
+	}
+	if !pinsResource(t) {
+		o.State = Unpinned
 		return o
 	}
 	for _, r := range s.Resources {

@@ -40,21 +40,21 @@ func TestCompare(t *testing.T) {
 		change func(*catalog.Template)
 		want   Offer
 	}{
-		"pinned":       {func(*catalog.Template) {}, Offer{"files", "read", print.Digest, Pinned, ""}},
-		"whole":        {func(x *catalog.Template) { x.Endpoints, x.Instructions = []string{"sha256:there", "sha256:here"}, said }, Offer{"files", "read", print.Digest, Pinned, ""}},
-		"unpinned":     {func(x *catalog.Template) { x.Fingerprint = "" }, Offer{"files", "read", print.Digest, Unpinned, ""}},
-		"other":        {func(x *catalog.Template) { x.Fingerprint = "sha256:00" }, Offer{"files", "read", print.Digest, Drift, "the catalog pins sha256:00"}},
-		"endpoint":     {func(x *catalog.Template) { x.Endpoints = []string{"sha256:there"} }, Offer{"files", "read", print.Digest, Drift, "the digest of the server's endpoint is sha256:here, and the catalog pins sha256:there"}},
-		"instructions": {func(x *catalog.Template) { x.Instructions = "sha256:00" }, Offer{"files", "read", print.Digest, Drift, "the server's instructions are not those that the catalog pins"}},
-		"effect":       {func(x *catalog.Template) { x.Operation, x.Fingerprint = "write", "" }, Offer{"files", "write", "", Effect, "the catalog says that it is pure, and the server that it changes something"}},
-		"missing":      {func(x *catalog.Template) { x.Operation = "reed" }, Offer{"files", "reed", "", Missing, "the server has no such tool; it has read"}},
-		"resource":     {func(x *catalog.Template) { x.Operation, x.Resource, x.Fingerprint = "page", &plan.Resource{}, paged }, Offer{"files", "page", paged, Pinned, ""}},
+		"pinned":       {func(*catalog.Template) {}, Offer{"files", "read", "", print.Digest, Pinned, ""}},
+		"whole":        {func(x *catalog.Template) { x.Endpoints, x.Instructions = []string{"sha256:there", "sha256:here"}, said }, Offer{"files", "read", "", print.Digest, Pinned, ""}},
+		"unpinned":     {func(x *catalog.Template) { x.Fingerprint = "" }, Offer{"files", "read", "", print.Digest, Unpinned, ""}},
+		"other":        {func(x *catalog.Template) { x.Fingerprint = "sha256:00" }, Offer{"files", "read", "", print.Digest, Drift, "the catalog pins sha256:00"}},
+		"endpoint":     {func(x *catalog.Template) { x.Endpoints = []string{"sha256:there"} }, Offer{"files", "read", "", print.Digest, Drift, "the digest of the server's endpoint is sha256:here, and the catalog pins sha256:there"}},
+		"instructions": {func(x *catalog.Template) { x.Instructions = "sha256:00" }, Offer{"files", "read", "", print.Digest, Drift, "the server's instructions are not those that the catalog pins"}},
+		"effect":       {func(x *catalog.Template) { x.Operation, x.Fingerprint = "write", "" }, Offer{"files", "write", "", "", Effect, "the catalog says that it is pure, and the server that it changes something"}},
+		"missing":      {func(x *catalog.Template) { x.Operation = "reed" }, Offer{"files", "reed", "", "", Missing, "the server has no such tool; it has read"}},
+		"resource":     {func(x *catalog.Template) { x.Operation, x.Resource, x.Fingerprint = "page", &plan.Resource{}, paged }, Offer{"files", "page", "", paged, Pinned, ""}},
 		"gone resource": {func(x *catalog.Template) { x.Operation, x.Resource = "page", &plan.Resource{} },
-			Offer{"files", "page", "", Drift, "no resource of the server is the one that the catalog pins by " + print.Digest}},
+			Offer{"files", "page", "", "", Drift, "no resource of the server is the one that the catalog pins by " + print.Digest}},
 		"moved resource": {func(x *catalog.Template) {
 			x.Operation, x.Resource, x.Fingerprint, x.Instructions = "page", &plan.Resource{}, paged, "sha256:00"
 		},
-			Offer{"files", "page", paged, Drift, "the server's instructions are not those that the catalog pins"}},
+			Offer{"files", "page", "", paged, Drift, "the server's instructions are not those that the catalog pins"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := pinned(c.change)
@@ -78,10 +78,39 @@ func TestCompare(t *testing.T) {
 		})
 	}
 	all := Compare(nil, map[string]Server{"files": server})
-	require.Len(t, all, 3)
+	require.Len(t, all, 4)
+	require.Equal(t, Offer{Server: "files", Resource: "file:///a", Fingerprint: paged, State: Unknown}, all[0])
+	all = all[1:]
 	require.Equal(t, []string{"odd", "read", "write"}, []string{all[0].Tool, all[1].Tool, all[2].Tool})
 	require.Contains(t, all[0].Problem, "9007199254740993")
 	require.False(t, all[0].Stale())
+}
+
+// TestCompareResources: a resource is read by the operation whose patterns allow it, and an operation
+// with patterns is held against where the server is, and what it tells models.
+func TestCompareResources(t *testing.T) {
+	a, b := mcp.Resource{URI: "wiki://pages/a", Name: "a"}, mcp.Resource{URI: "wiki://b", Name: "b"}
+	ofA, err := a.Fingerprint()
+	require.NoError(t, err)
+	ofB, err := b.Fingerprint()
+	require.NoError(t, err)
+	template := func(operation, uri string, as plan.ResourceForm) catalog.Template {
+		return catalog.Template{ProviderType: plan.MCP, Provider: "wiki", Operation: operation, Resource: &plan.Resource{URIs: []string{uri}, As: as}}
+	}
+	read, list, one := template("read", "wiki://pages/*", plan.AsText), template("list", "wiki://**", ""), template("one", "wiki://b", plan.AsJSON)
+	one.Fingerprint = ofB
+	moved := read
+	moved.Endpoints = []string{"sha256:there"}
+	server := map[string]Server{"wiki": {Introduction: mcp.Introduction{Endpoint: "sha256:here"}, Resources: []mcp.Resource{a, b}}}
+	require.Equal(t, []Offer{
+		{"wiki", "list", "", "", Unpinned, ""},
+		{"wiki", "one", "", ofB, Pinned, ""}, {"wiki", "one", "wiki://b", ofB, Pinned, ""},
+		{"wiki", "read", "", "", Unpinned, ""}, {"wiki", "read", "wiki://pages/a", ofA, Unpinned, ""},
+	}, Compare([]catalog.Template{read, list, one}, server))
+	got := Compare([]catalog.Template{list, moved}, server)
+	require.Equal(t, Offer{"wiki", "", "wiki://b", ofB, Unknown, ""}, got[0], "a list reads nothing")
+	require.Equal(t, Offer{"wiki", "read", "", "", Drift, "the digest of the server's endpoint is sha256:here, and the catalog pins sha256:there"}, got[2])
+	require.True(t, got[2].Stale())
 }
 
 func only(all []Offer, tool string) (out []Offer) {

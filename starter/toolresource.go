@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"mime"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/intake"
+	"chimera.ai/engine/mcp"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// The operations that an import makes of the resources of a server.
+const (
+	readResource     = "read_resource"
+	readJSONResource = "read_json_resource"
+	listResources    = "list_resources"
+)
+
+// shownResources bounds the resources that are shown of a server.
+const shownResources = 10
+
+// resources lists the resources of a server, if it says that it has some.
+func (a askedPool) resources(ctx context.Context, server string, said mcp.Introduction) ([]mcp.Resource, error) {
+	v, err := schemas.Decode(said.Capabilities)
+	if can, _ := v.(map[string]any); err != nil || can["resources"] == nil {
+		return nil, nil
+	}
+	all, err := a.Resources(ctx, server, mcp.Pin{})
+	if known := (*contract.Error)(nil); errors.As(err, &known) && known.Kind == contract.Contract {
+		return nil, nil
+	}
+	return all, err
+}
+
+// resourceIntake is what operations on resources are made of.
+type resourceIntake struct {
+	server string
+	listed []mcp.Resource
+	// wanted are patterns of URIs; without one they follow from what is listed, if offer is set.
+	wanted []string
+	offer  bool
+	// instructions and endpoint are as in [importedTool].
+	instructions, endpoint string
+}
+
+// operations are those that the catalog has of the resources of a server, and those that read what
+// none of these does. left says what cannot be read, or was not wanted.
+func (r *resourceIntake) operations(tools []string, have map[string]catalog.Template, others map[string]bool) (all []*importedTool, left []string) {
+	by := map[string]*importedTool{}
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		if t := have[name]; t.Provider == r.server && t.Resource != nil {
+			x := r.operation(t.Operation, t.Resource.As)
+			x.Resource.URIs, x.Fingerprint, x.was = slices.Clone(t.Resource.URIs), t.Fingerprint, &t
+			by[t.Operation] = x
+		}
+	}
+	more := map[plan.ResourceForm][]string{}
+	var found []string
+	if len(r.wanted) > 0 {
+		for _, pattern := range r.wanted {
+			form := r.formOf(pattern)
+			more[form] = append(more[form], pattern)
+		}
+	} else {
+		more, left = r.patterns(by)
+	}
+	if len(r.wanted) == 0 && !r.offer {
+		if n := len(more[plan.AsText]) + len(more[plan.AsJSON]); n > 0 {
+			left = append(left, fmt.Sprintf("it has resources, which are not imported: --resources PATTERN does, such as %s", slices.Concat(more[plan.AsText], more[plan.AsJSON])[0]))
+		}
+		clear(more)
+	}
+	for _, form := range []plan.ResourceForm{plan.AsText, plan.AsJSON} {
+		name := map[plan.ResourceForm]string{plan.AsText: readResource, plan.AsJSON: readJSONResource}[form]
+		found = append(found, more[form]...)
+		r.add(by, name, form, more[form])
+	}
+	r.add(by, listResources, "", found)
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		x := by[name]
+		switch n := len(x.Resource.URIs); {
+		case others[catalog.OperationName(r.server, name)]:
+			x.State = toolElsewhere
+		case slices.Contains(tools, name):
+			x.State, x.Warnings = toolLeftOut, append(x.Warnings, "the server has a tool of this name")
+		case n > plan.MaxURIPatterns:
+			x.State, x.Warnings = toolLeftOut, append(x.Warnings, fmt.Sprintf("it would have %d patterns, and %d are the most: give wider ones with --resources", n, plan.MaxURIPatterns))
+		default:
+			r.examine(x)
+		}
+		all = append(all, x)
+	}
+	return all, left
+}
+
+func (r *resourceIntake) operation(name string, as plan.ResourceForm) *importedTool {
+	return &importedTool{Name: name, Warnings: []string{}, Resource: &plan.Resource{As: as}, instructions: r.instructions, endpoint: r.endpoint}
+}
+
+// add adds patterns to an operation, which is made if it is not there.
+func (r *resourceIntake) add(by map[string]*importedTool, name string, as plan.ResourceForm, patterns []string) {
+	if len(patterns) == 0 {
+		return
+	}
+	x := by[name]
+	if x == nil {
+		x = r.operation(name, as)
+		by[name] = x
+	}
+	x.Resource.URIs = slices.Compact(slices.Sorted(slices.Values(slices.Concat(x.Resource.URIs, patterns))))
+}
+
+// examine holds an operation against the catalog and what is listed.
+func (r *resourceIntake) examine(x *importedTool) {
+	fingerprint := ""
+	for _, one := range r.listed {
+		if is, err := one.Fingerprint(); err == nil && x.Resource.As != "" && x.Resource.Literal() == one.URI {
+			fingerprint = is
+		}
+	}
+	if x.was == nil {
+		x.State, x.Fingerprint = toolNew, fingerprint
+		return
+	}
+	x.Effect, x.Status = x.was.Effect, x.was.Status
+	look := func(what string) { x.look, x.Warnings = true, append(x.Warnings, what) }
+	if x.was.Instructions != r.instructions || r.endpoint != "" && !slices.Contains(x.was.Endpoints, r.endpoint) {
+		look("what its server tells models, or where that is, has changed since it was imported")
+	}
+	wider := !slices.Equal(x.was.Resource.URIs, x.Resource.URIs)
+	switch {
+	case wider:
+		x.Fingerprint = ""
+	case x.Fingerprint != "" && fingerprint != "" && x.Fingerprint != fingerprint:
+		x.Fingerprint = fingerprint
+		look("the resource has changed since it was imported")
+	}
+	if x.State = toolSame; wider || x.look {
+		x.State = toolChanged
+	} else {
+		x.was = nil
+	}
+}
+
+// patterns are those of the URIs that are listed, and that no operation reads, by what they hold.
+func (r *resourceIntake) patterns(by map[string]*importedTool) (out map[plan.ResourceForm][]string, left []string) {
+	uris := map[plan.ResourceForm][]string{}
+	for _, one := range r.listed {
+		form, ok := formOf(one.MIMEType)
+		switch {
+		case slices.ContainsFunc(slices.Collect(maps.Values(by)), func(x *importedTool) bool {
+			return x.Resource.As != "" && x.Resource.Allows(one.URI) == nil
+		}):
+		case !ok:
+			left = append(left, fmt.Sprintf("the resource %s is %s, which is neither text nor JSON", one.URI, one.MIMEType))
+		case strings.Contains(one.URI, "*"):
+			left = append(left, fmt.Sprintf("the resource %s has a `*`, which would be a pattern", one.URI))
+		default:
+			if err := plan.CheckPattern(one.URI); err != nil {
+				left = append(left, fmt.Sprintf("the resource %s cannot be read: %s", one.URI, err))
+				continue
+			}
+			uris[form] = append(uris[form], one.URI)
+		}
+	}
+	out = map[plan.ResourceForm][]string{}
+	first, mixed := map[string]plan.ResourceForm{}, map[string]bool{} // by folder
+	for _, one := range r.listed {
+		folder := folderOf(one.URI)
+		form, _ := formOf(one.MIMEType)
+		if was, ok := first[folder]; ok && was != form {
+			mixed[folder] = true
+		}
+		first[folder] = form
+	}
+	for form, all := range uris {
+		if out[form] = inFolders(all, folderOf, "/*", mixed); len(out[form]) > plan.MaxURIPatterns {
+			out[form] = inFolders(all, rootOf, "/**", nil)
+		}
+	}
+	return out, left
+}
+
+// inFolders replaces URIs that share a folder by a pattern of all that is in it, unless that is mixed.
+// The result is sorted.
+func inFolders(uris []string, folder func(string) string, all string, mixed map[string]bool) (out []string) {
+	in := map[string][]string{}
+	for _, uri := range uris {
+		f := folder(uri)
+		in[f] = append(in[f], uri)
+	}
+	for f, of := range in {
+		if f == "" || len(of) == 1 || mixed[f] {
+			out = append(out, of...)
+		} else {
+			out = append(out, f+all)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// folderOf is a URI without its last segment, or "" if it has none.
+func folderOf(uri string) string {
+	if i := strings.LastIndexByte(uri, '/'); i > strings.Index(uri, "://")+len("//") {
+		return uri[:i]
+	}
+	return ""
+}
+
+// rootOf is the scheme and the authority of a URI, or "" if nothing follows.
+func rootOf(uri string) string {
+	scheme, rest, _ := strings.Cut(uri, "://")
+	authority, _, ok := strings.Cut(rest, "/")
+	if !ok {
+		return ""
+	}
+	return scheme + "://" + authority
+}
+
+// formOf is as what a resource of a media type is read. Without a type it counts as text.
+func formOf(mimeType string) (plan.ResourceForm, bool) {
+	kind, _, err := mime.ParseMediaType(mimeType)
+	switch {
+	case mimeType == "":
+		return plan.AsText, true
+	case err != nil:
+		return "", false
+	case kind == "application/json", strings.HasSuffix(kind, "+json"):
+		return plan.AsJSON, true
+	case strings.HasPrefix(kind, "text/"), strings.HasSuffix(kind, "+xml"),
+		slices.Contains([]string{"application/xml", "application/yaml", "application/x-yaml", "application/toml", "application/javascript", "application/sql"}, kind):
+		return plan.AsText, true
+	}
+	return "", false
+}
+
+// formOf is as what a pattern is read: as JSON if all resources that it matches, of those that are
+// listed, are JSON.
+func (r *resourceIntake) formOf(pattern string) plan.ResourceForm {
+	out := plan.AsText
+	for _, one := range r.listed {
+		if (&plan.Resource{URIs: []string{pattern}}).Allows(one.URI) != nil {
+			continue
+		}
+		if form, _ := formOf(one.MIMEType); form != plan.AsJSON {
+			return plan.AsText
+		}
+		out = plan.AsJSON
+	}
+	return out
+}
+
+// ofResources is what is proposed for operations on resources.
+var ofResources = intake.Proposal{
+	Effect: plan.Pure, Status: plan.AllowAuto, OpenWorld: true,
+	Reason: "By the protocol resources are read without an effect. What they hold is the server's word, and tainted.",
+}
+
+// reads says what an operation on resources does.
+func (x *importedTool) reads() string {
+	how := "lists " + strings.Join(x.Resource.URIs, ", ")
+	if x.Resource.As != "" {
+		how = fmt.Sprintf("reads %s as %s", strings.Join(x.Resource.URIs, ", "), x.Resource.As)
+	}
+	return x.Name + " " + how
+}
+
+// sayLeft says which resources of a server are left out.
+func (p *Program) sayLeft(server string, left []string) {
+	for _, what := range left[:min(len(left), shownResources)] {
+		p.say("%s: %s", foreign(server), foreign(what))
+	}
+	if n := len(left) - shownResources; n > 0 {
+		p.say("%s: %s more", foreign(server), plural(n, "resource"))
+	}
+}
