@@ -19,6 +19,8 @@ import (
 type Catalog struct {
 	Templates []Template
 	Adapters  []Adapter
+	// Servers are those whose tools were imported, as they introduced themselves.
+	Servers []Server
 	// Statements are those of the admins that a file carries, as envelopes, from the bootstrap on,
 	// and StatementsAt is where they stand. Nothing is concluded from them here.
 	Statements   []json.RawMessage
@@ -179,6 +181,11 @@ func (c *Catalog) Merge(other *Catalog) (*Catalog, diag.Diagnostics) {
 			add(&from.Templates[t], i == 1)
 		}
 		ds = append(ds, merged.addAdapters(from.Adapters, i == 1)...)
+		for _, s := range from.Servers {
+			if merged.Server(s.Name) == nil { // the first one counts
+				merged.Servers = append(merged.Servers, s)
+			}
+		}
 		if from.StatementsAt.IsValid() && merged.StatementsAt.IsValid() {
 			ds.Add(diag.Diagnostic{
 				Code: diag.PlanDuplicateID, Summary: "the catalog has statements of the admins already",

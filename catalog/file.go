@@ -20,6 +20,7 @@ var CatalogFields = &fields.Table{What: "a catalog", Fields: []fields.Field{
 	fields.Required("kind", fields.FormText, "always `Catalog`"),
 	fields.Required("templates", fields.FormList, "the list of operations that plans may call"),
 	fields.Optional("adapters", fields.FormList, "the list of transforms that edges may name by their id"),
+	fields.Optional("servers", fields.FormList, "what MCP servers said of themselves when they were imported; `chimera tools import` writes it"),
 	fields.Optional("statements", fields.FormList, "the admins' statements, as DSSE envelopes, from the first on; `chimera tools export` writes them"),
 }}
 
@@ -119,6 +120,7 @@ const MaxAdapters = 10_000
 type File struct {
 	Templates []*TemplateEntry
 	Adapters  []*AdapterEntry
+	Servers   []Server
 	// Statements and StatementsAt are as in [Catalog].
 	Statements   []json.RawMessage
 	StatementsAt diag.Range
@@ -174,6 +176,7 @@ func Read(r *fields.Reader) *File {
 			}
 		}
 	}
+	f.readServers(r, top.Get("servers"))
 	f.readStatements(r, top)
 	return f
 }

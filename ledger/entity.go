@@ -81,7 +81,8 @@ const (
 	TxExpired TxStatus = "expired"
 )
 
-// Tool is a row of MCP_TOOL_REGISTRY: one operation as it was imported.
+// Tool is a row of MCP_TOOL_REGISTRY: one operation as it was imported; or, with a name that has no
+// slash, how an MCP server introduced itself then.
 type Tool struct {
 	ToolID       string          `json:"tool_id"`
 	Name         string          `json:"name"`

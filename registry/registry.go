@@ -113,7 +113,7 @@ func Under(over, registered *catalog.Catalog) *catalog.Catalog {
 	for i := range over.Templates {
 		known[over.Templates[i].Name()] = true
 	}
-	all := &catalog.Catalog{Templates: slices.Clone(over.Templates), Adapters: over.Adapters}
+	all := &catalog.Catalog{Templates: slices.Clone(over.Templates), Adapters: over.Adapters, Servers: over.Servers}
 	for _, t := range registered.Templates {
 		if !known[t.Name()] {
 			all.Templates = append(all.Templates, t)

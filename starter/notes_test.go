@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 )
 
 // notes is an MCP server that lists what tools.json has at that time. What a call finds as
@@ -35,7 +36,11 @@ func notes() {
 		answer := func(result string) { fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, result) }
 		switch m.Method {
 		case "initialize":
-			answer(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"notes","version":"1"}}`)
+			said, err := os.ReadFile("initialize.json")
+			if err != nil {
+				said = []byte(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"notes","version":"1"}}`)
+			}
+			answer(strings.TrimSpace(string(said)))
 		case "tools/list":
 			note("list")
 			var tools []json.RawMessage

@@ -63,8 +63,11 @@ func toolShowCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call, for --plan")
 	return func(ctx context.Context, operands []string) error {
 		server, tool, ok := strings.Cut(operands[0], "/")
+		if !ok && *asPlan {
+			return misuse("--plan is about a tool, which is named as SERVER/TOOL, not %q", foreign(operands[0]))
+		}
 		if !ok {
-			return misuse("a tool is named as SERVER/TOOL, not %q", foreign(operands[0]))
+			return p.showServer(ctx, *catalogFile, server)
 		}
 		if *asPlan {
 			env, err := p.environment(ctx, *catalogFile, "")
@@ -114,14 +117,7 @@ func (p *Program) showTool(server string, t mcp.Tool) error {
 	for _, part := range fingerprint.Parts() {
 		p.printf("  %s: %s\n", part, print.Parts[part])
 	}
-	var text bytes.Buffer
-	if err := json.Indent(&text, t.Raw, "", "  "); err != nil {
-		return negative("the tool %s/%s: %s", foreign(server), foreign(t.Name), err)
-	}
-	for line := range strings.Lines(text.String()) { // JSON has no line feed but between its parts
-		p.printf("%s\n", foreign(strings.TrimSuffix(line, "\n")))
-	}
-	return nil
+	return p.indented(t.Raw)
 }
 
 // offers holds what servers offer against the catalog, all resources included if that is asked for; all

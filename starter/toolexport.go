@@ -49,6 +49,13 @@ func toolExportCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return negative("%s", err)
 		}
+		servers, err := registry.Servers(ctx, over.Ledger, operands...)
+		if err != nil {
+			return storeError(err)
+		}
+		if text, err = catalog.UpdateServers(text, serversOf(servers, entries)); err != nil {
+			return negative("%s", err)
+		}
 		if len(text) > maxSource {
 			return negative("the catalog and the statements have %d bytes together, and a catalog at most %d", len(text), maxSource)
 		}
@@ -79,12 +86,19 @@ func toolExportCommand(p *Program, fs *flag.FlagSet) action {
 	}
 }
 
+// serversOf are the servers of which something is exported.
+func serversOf(servers []catalog.Server, entries []catalog.Entry) []catalog.Server {
+	return slices.DeleteFunc(servers, func(s catalog.Server) bool {
+		return !slices.ContainsFunc(entries, func(e catalog.Entry) bool { return strings.HasPrefix(e.Operation, s.Name+"/") })
+	})
+}
+
 func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
 	return func(ctx context.Context, operands []string) error {
 		server, tool, ok := strings.Cut(operands[0], "/")
 		if !ok {
-			return misuse("a tool is named as SERVER/TOOL, not %q", foreign(operands[0]))
+			return p.diffServer(ctx, *catalogFile, server)
 		}
 		env, err := p.environment(ctx, *catalogFile, "")
 		if err != nil {
@@ -114,6 +128,9 @@ func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
 		changes, err := is.Changes(t)
 		if err != nil {
 			return negative("the tool %s: %s", foreign(operands[0]), err)
+		}
+		if was := p.snapshot(ctx, env, server); was != nil {
+			recall(changes, was, t.Instructions)
 		}
 		if p.json() {
 			if changes == nil {

@@ -110,6 +110,9 @@ type intakeAnswer struct {
 	Fingerprint string          `json:"server_fingerprint"`
 	File        string          `json:"file"`
 	Tools       []*importedTool `json:"tools"`
+
+	// initialize is how the server introduced itself.
+	initialize json.RawMessage
 }
 
 // importedTool is a tool of a server, and what became of it.
@@ -285,7 +288,7 @@ func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, serv
 		return answer, err
 	}
 	tools, said := offered.Tools, offered.Introduction
-	answer.Fingerprint = print
+	answer.Fingerprint, answer.initialize = print, offered.Introduction.Raw
 	if o.published != nil {
 		if err := p.offered(o.published, tools); err != nil {
 			return answer, err

@@ -23,10 +23,10 @@ func toolParts() []command {
 			summary: "import the tools of MCP servers: see what they offer, decide, and write it to a catalog"},
 		{name: "list", operands: "[SERVER…]", most: -1, prepare: toolListCommand,
 			summary: "list what MCP servers offer, with fingerprints, and what the catalog says of it"},
-		{name: "show", operands: "SERVER/TOOL", least: 1, most: 1, prepare: toolShowCommand,
-			summary: "show a tool as its server declares it, with its fingerprint"},
-		{name: "diff", operands: "SERVER/TOOL", least: 1, most: 1, prepare: toolDiffCommand,
-			summary: "show what has changed of a tool since it was imported"},
+		{name: "show", operands: "SERVER[/TOOL]", least: 1, most: 1, prepare: toolShowCommand,
+			summary: "show a tool as its server declares it, or what the server says of itself, now and when it was imported, with fingerprints"},
+		{name: "diff", operands: "SERVER[/TOOL]", least: 1, most: 1, prepare: toolDiffCommand,
+			summary: "show what has changed of a tool, or of what a server says of itself, since it was imported"},
 		{name: "export", operands: "[SERVER…]", most: -1, prepare: toolExportCommand,
 			summary: "write a catalog of the tools that are registered, as the admins have stated them, with their statements"},
 		{name: "trust", operands: "[OPERATION…]", most: -1, prepare: toolTrustCommand,
@@ -97,6 +97,15 @@ func (p *Program) register(ctx context.Context, operations *catalog.Catalog, act
 	definitions := map[string]*catalog.Template{}
 	for i := range operations.Templates {
 		definitions[operations.Templates[i].ToolID()] = &operations.Templates[i]
+	}
+	for _, one := range operations.Servers {
+		err := registry.RegisterServer(ctx, over.Ledger, one)
+		if errors.Is(err, ledger.ErrDenied) {
+			return nil, s, denied(err, "to register tools", store.Roles.Applier)
+		}
+		if err != nil {
+			return nil, s, storeError(err)
+		}
 	}
 	for _, a := range acts {
 		tool, ok := a.(*trust.TrustTool)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/config"
+	"chimera.ai/engine/diag"
 	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/internal/wholefile"
 	"chimera.ai/engine/plan"
@@ -36,16 +38,23 @@ func (p *Program) writeTools(c *config.Config, file string, have map[string]cata
 			changes = append(changes, e)
 		}
 	}
-	if len(changes) == 0 {
+	before, err := os.ReadFile(file)
+	known := new(catalog.Catalog)
+	if err == nil {
+		var ds diag.Diagnostics
+		if known, ds = compiler.ParseCatalog(compiler.Source{Name: file, Text: before}); ds.HasErrors() {
+			return &failure{code: exitUsage, message: "the catalog is not valid", diagnostics: ds, sources: map[string][]byte{file: before}}
+		}
+	}
+	servers := p.snapshots(answers, have, known)
+	if len(changes) == 0 && len(servers) == 0 {
 		return nil
 	}
 	slices.SortFunc(changes, func(a, b catalog.Entry) int { return strings.Compare(a.Operation, b.Operation) })
 	var text []byte
-	before, err := os.ReadFile(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		text, err = catalog.Write(changes)
-	case err == nil:
+	} else if err == nil {
 		if text, err = catalog.Update(before, changes); err != nil {
 			err = fmt.Errorf("%s cannot be changed as it is written: %w", file, err)
 		}
@@ -53,11 +62,20 @@ func (p *Program) writeTools(c *config.Config, file string, have map[string]cata
 	if err != nil {
 		return negative("%s", err).withHint("--out FILE writes what is proposed to another file.")
 	}
+	if more, err := catalog.UpdateServers(text, servers); err == nil {
+		text = more
+	} else {
+		p.say("%s does not have what servers say of themselves: %s", file, err)
+		servers = nil
+	}
 	all, ds := compiler.ParseCatalog(compiler.Source{Name: file, Text: text})
 	if ds.HasErrors() {
 		return &failure{code: exitNegative, message: "what would be written is no catalog", diagnostics: ds, sources: map[string][]byte{file: text}}
 	}
-	if err := written(all, have, changes); err != nil {
+	if bytes.Equal(text, before) {
+		return nil
+	}
+	if err := written(all, have, changes, servers); err != nil {
 		return negative("%s cannot be changed as it is written: %s", file, err).withHint("--out FILE writes what is proposed to another file.")
 	}
 	if err := replaceFile(file, text); err != nil {
@@ -69,8 +87,49 @@ func (p *Program) writeTools(c *config.Config, file string, have map[string]cata
 	return p.nameTools(c)
 }
 
+// snapshots are what servers say of themselves, for those of which the file has, or will have, an
+// operation. What the file has already stays unless all its operations of the server are as this now
+// offers them. What is too long is left out, and a line says so.
+func (p *Program) snapshots(answers []intakeAnswer, have map[string]catalog.Template, known *catalog.Catalog) (servers []catalog.Server) {
+	for _, a := range answers {
+		is := map[string]bool{}
+		for _, x := range a.Tools {
+			if x.State == toolNew || x.State == toolChanged || x.State == toolSame {
+				is[catalog.OperationName(a.Server, x.Name)] = true
+			}
+		}
+		other := false
+		for name, t := range have {
+			other = other || t.Provider == a.Server && !is[name]
+		}
+		if len(is) == 0 || other && known.Server(a.Server) != nil {
+			continue
+		}
+		s := catalog.Server{Name: a.Server, Fingerprint: a.Fingerprint, Initialize: a.initialize}
+		if err := s.Check(); err != nil {
+			p.say("the catalog does not have what the server %s says of itself: %s", foreign(a.Server), foreign(err.Error()))
+			continue
+		}
+		servers = append(servers, s)
+	}
+	return servers
+}
+
 // written compares a catalog with what it had before and what was to change.
-func written(all *catalog.Catalog, have map[string]catalog.Template, changes []catalog.Entry) error {
+func written(all *catalog.Catalog, have map[string]catalog.Template, changes []catalog.Entry, servers []catalog.Server) error {
+	for _, s := range servers {
+		is := all.Server(s.Name)
+		if is == nil || is.Fingerprint != s.Fingerprint {
+			return fmt.Errorf("what the server %s says of itself would be missing", foreign(s.Name))
+		}
+		changes, err := fingerprint.Compare(s.Initialize, is.Initialize)
+		if err != nil {
+			return err
+		}
+		if len(changes) > 0 {
+			return fmt.Errorf("what the server %s says of itself would not be what it should", foreign(s.Name))
+		}
+	}
 	want := map[string]string{}
 	for name, t := range have {
 		facts, err := t.Said()

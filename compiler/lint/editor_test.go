@@ -286,6 +286,9 @@ func catalogSchema() obj {
 		"kind":       {"const", "Catalog"},
 		"templates":  append(listOf(ref("template")), "maxItems", catalog.MaxTemplates),
 		"adapters":   append(listOf(ref("adapter")), "maxItems", catalog.MaxAdapters),
+		"servers": append(listOf(tableSchema(catalog.ServerFields, map[string]obj{
+			"name": pattern(fields.ProviderNames), "fingerprint": pattern(fields.Fingerprints), "initialize": {"type", "object"},
+		})), "maxItems", catalog.MaxServers),
 		"statements": append(listOf(obj{"type", "object"}), "maxItems", catalog.MaxStatements),
 	})
 	body = append(body, "$defs", obj{"template", template, "adapter", adapter, "retry_policy", retrySchema()})

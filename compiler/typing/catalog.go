@@ -20,7 +20,7 @@ func ProveCatalog(rep *fields.Reader, f *catalog.File) *catalog.Catalog {
 	schemas, prover := new(pool.Pool), proof.New(rep)
 	check := newChecker(rep, schemas, prover, &lint.Graph{Catalog: lint.Index(nil, schemas)})
 	prover.Extend(len(f.Templates) + len(f.Adapters))
-	all := &catalog.Catalog{Statements: f.Statements, StatementsAt: f.StatementsAt}
+	all := &catalog.Catalog{Servers: f.Servers, Statements: f.Statements, StatementsAt: f.StatementsAt}
 	for _, t := range f.Templates {
 		errs := check.Errors
 		if check.proveTemplate(t); check.Errors == errs && !t.Refused {
