@@ -14,12 +14,16 @@ import (
 
 	"chimera.ai/engine/approval/display"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/discover"
 )
 
 // Program is one invocation of the command line: Parse, then Run, then Close.
 type Program struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
+
+	// Packages asks registries for the versions of packages. Without a Client it asks the public ones.
+	Packages discover.Resolver
 
 	// Name is the name by which the program was invoked, for hints. "" means chimera.
 	Name string

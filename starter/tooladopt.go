@@ -20,11 +20,12 @@ func (p *Program) adopt(ctx context.Context, ask *asker, from string, named []st
 	if err != nil {
 		return nil, err
 	}
-	public, err := discover.NewClient(nil, "")
-	if err != nil {
-		return nil, misuse("%s", err)
+	resolver := p.Packages
+	if resolver.Client == nil {
+		if resolver.Client, err = discover.NewClient(nil, ""); err != nil {
+			return nil, misuse("%s", err)
+		}
 	}
-	resolver := discover.Resolver{Client: public}
 	found, err := p.found(ctx, c.MCPRegistry, from)
 	if err != nil {
 		return nil, err
