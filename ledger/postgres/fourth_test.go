@@ -68,6 +68,8 @@ func TestFactsWithNUL(t *testing.T) {
 type said struct {
 	ledger.Draft
 	data string
+	// then is run once the entry is there, with a reference to it for REF.
+	then string
 }
 
 // crooked in data makes an entry that is not written as entries are.
@@ -78,7 +80,7 @@ func of(kind ledger.Kind, about, data string) said {
 	if strings.HasPrefix(string(kind), "hold.") {
 		d = ledger.Draft{Chain: "budget/USD", Key: string(kind) + "/" + about, Kind: kind, Agent: "agent-42"}
 	}
-	return said{d, data}
+	return said{Draft: d, data: data}
 }
 
 // tried runs statements in a role and adds entries with their bodies as they are, one after the
@@ -118,8 +120,23 @@ func tried(t *testing.T, s ledger.Store, o postgres.Options, role, origin string
 		if _, err := tx.Exec(ctx, "INSERT INTO pending SELECT max(serial) FROM entries"); err != nil {
 			return err
 		}
+		if _, err := tx.Exec(ctx, strings.ReplaceAll(x.then, "REF", ledger.Reference(origin, hashes[x.Chain]))); err != nil {
+			return err
+		}
 	}
 	return tx.Commit(ctx)
+}
+
+// executed is the entry of the task of i that has that result, with its row, in which edits replace
+// texts.
+func executed(result string, edits ...string) said {
+	row := `replace(left(doc, -1), '"state":"signed"', '"state":"executed"') || ',"executed_at":"2026-12-01T00:00:00.000Z","result":` + result + `,"audit_ref":"REF"}'`
+	x := of(ledger.TaskExecuted, "i/1", `{"executed_at":"2026-12-01T00:00:00.000Z","result":`+result+`,"task_id":"i/1"}`)
+	for at := 0; at < len(edits); at += 2 {
+		row = "replace(" + row + ", '" + edits[at] + "', '" + edits[at+1] + "')"
+	}
+	x.then = "UPDATE tasks SET state = 'executed', doc = " + row
+	return x
 }
 
 // placed gives entries their places, as workers do, and returns the log's key.
@@ -138,27 +155,29 @@ func placed(t *testing.T, s ledger.Store) *ledger.Key {
 // Rows stay as they were where the sequencer sets aside what says otherwise.
 func TestThiefMovesByWhatIsSetAside(t *testing.T) {
 	d := postgres.DefaultRoles
-	const post, settle, execute = "SELECT move_hold('i/1', 'posted', true, 100)", "UPDATE invocations SET state = 'settled', unused = false", "UPDATE tasks SET state = 'executed', doc = 'x'"
+	const post, settle = "SELECT move_hold('i/1', 'posted', true, 100)", "UPDATE invocations SET state = 'settled', unused = false"
 	const permit = "UPDATE invocations SET decision_id = 'i/2', action_digest = 'x', permit_until = 9999999999999"
 	hold := func(currency string) string {
 		return "INSERT INTO holds (id, agent, currency, charges, amount, status, overdraft, running, expires_at, root, origin, prob) VALUES ('h', 'agent-42', '" + currency + "', '[]', 7, 'pending', false, false, 0, '', '', false)"
 	}
 	posted, ended := of(ledger.HoldPosted, "i/1", `{"id":"i/1","posted":{"amount":"1.00","currency":"USD"}}`), of(ledger.InvocationSettled, "i/1", `{"attempt":1,"id":"i"}`)
-	executed := func(result string) said {
-		return of(ledger.TaskExecuted, "i/1", `{"executed_at":"2026-12-01T00:00:00.000Z","result":`+result+`,"task_id":"i/1"}`)
-	}
+	deep := func(n int) string { return `{"x":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}` }
 	for name, c := range map[string]struct {
+		fits         bool
 		role, origin string
 		queries      []string
 		all          []said
 	}{
-		"a result beyond exponents":   {d.Effects, "", []string{post, settle, execute}, []said{posted, executed(`{"x":1e401}`), ended}},
-		"a result with a long number": {d.Effects, "", []string{post, settle, execute}, []said{posted, executed(`{"x":` + strings.Repeat("1", 513) + `}`), ended}},
-		"a result nested deeper":      {d.Effects, "", []string{post, settle, execute}, []said{posted, executed(`{"x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`), ended}},
-		"entries of another log":      {d.Effects, "another", []string{post, settle, execute}, []said{posted, executed(`{}`), ended}},
-		"a permit with other data":    {d.Guardian, "", []string{permit}, []said{of(ledger.InvocationPermitted, "i/2", `{"x":1}`)}},
-		"a hold with other data":      {d.Guardian, "", []string{hold("USD")}, []said{of(ledger.HoldOpened, "h", `{"x":1}`)}},
-		"a hold in no currency":       {d.Guardian, "", []string{hold("ZZZ")}, []said{{ledger.Draft{Chain: "budget/ZZZ", Key: "hold.opened/h", Kind: ledger.HoldOpened, Agent: "agent-42"}, `{}`}}},
+		"a result beyond exponents":   {false, d.Effects, "", []string{post, settle}, []said{posted, executed(`{"x":1e401}`), ended}},
+		"a result at the exponent":    {true, d.Effects, "", []string{post, settle}, []said{posted, executed(`{"x":1e-400}`), ended}},
+		"a result with a long number": {false, d.Effects, "", []string{post, settle}, []said{posted, executed(`{"x":` + strings.Repeat("1", 513) + `}`), ended}},
+		"a result with a number":      {true, d.Effects, "", []string{post, settle}, []said{posted, executed(`{"x":` + strings.Repeat("1", 512) + `}`), ended}},
+		"a result nested deeper":      {false, d.Effects, "", []string{post, settle}, []said{posted, executed(deep(126)), ended}},
+		"a result nested deep":        {true, d.Effects, "", []string{post, settle}, []said{posted, executed(deep(125)), ended}},
+		"entries of another log":      {false, d.Effects, "another", []string{post, settle}, []said{posted, executed(`{}`), ended}},
+		"a permit with other data":    {false, d.Guardian, "", []string{permit}, []said{of(ledger.InvocationPermitted, "i/2", `{"x":1}`)}},
+		"a hold with other data":      {false, d.Guardian, "", []string{hold("USD")}, []said{of(ledger.HoldOpened, "h", `{"x":1}`)}},
+		"a hold in no currency":       {false, d.Guardian, "", []string{hold("ZZZ")}, []said{{Draft: ledger.Draft{Chain: "budget/ZZZ", Key: "hold.opened/h", Kind: ledger.HoldOpened, Agent: "agent-42"}, data: `{}`}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, o, _, effects := paid(t)
@@ -169,14 +188,18 @@ func TestThiefMovesByWhatIsSetAside(t *testing.T) {
 			if c.origin == "" {
 				c.origin = ledgertest.Origin
 			}
-			if tried(t, s, o, c.role, c.origin, c.queries, c.all...) != nil {
-				return // it is refused
+			err := tried(t, s, o, c.role, c.origin, c.queries, c.all...)
+			if !c.fits {
+				require.ErrorContains(t, err, "no entry of the ledger says")
+				return
 			}
+			require.NoError(t, err)
 			key := placed(t, s)
 			var aside int
 			require.NoError(t, connect(t, o).QueryRow(t.Context(), "SELECT count(*) FROM aside").Scan(&aside))
-			ok, problems, warnings := audited(s)(t, key)
-			require.Zero(t, aside, "audit ok %t %v %v", ok, problems, warnings)
+			require.Zero(t, aside)
+			ok, problems, _ := audited(s)(t, key)
+			require.True(t, ok, problems)
 		})
 	}
 }
@@ -185,7 +208,7 @@ func TestThiefMovesByWhatIsSetAside(t *testing.T) {
 func TestThiefMovesBehindWhatIsNoEntry(t *testing.T) {
 	for _, first := range []string{crooked, `{"x":1}`} {
 		s, o, _, _ := paid(t)
-		budget := said{ledger.Draft{Chain: "budget/USD", Key: "budget.set/x", Kind: ledger.BudgetSet, Agent: "agent-42"}, first}
+		budget := said{Draft: ledger.Draft{Chain: "budget/USD", Key: "budget.set/x", Kind: ledger.BudgetSet, Agent: "agent-42"}, data: first}
 		require.NoError(t, tried(t, s, o, postgres.DefaultRoles.Guardian, ledgertest.Origin, []string{"SELECT move_hold('i/1', 'voided', true, NULL)"},
 			budget, of(ledger.HoldVoided, "i/1", `{"id":"i/1"}`)))
 		ok, problems, warnings := audited(s)(t, placed(t, s))
@@ -250,7 +273,11 @@ func TestThiefSpoils(t *testing.T) {
 		queries     []string
 		all         []said
 	}{
-		"another task":            {true, false, []string{post, settle, `UPDATE tasks SET state = 'executed', doc = (doc::jsonb || '{"description":"x"}')::text`}, []said{posted, of(ledger.TaskExecuted, "i/1", `{"executed_at":"2026-12-01T00:00:00.000Z","result":{},"task_id":"i/1"}`), ended}},
+		"a task":                  {true, true, []string{post, settle}, []said{posted, executed(`{}`), ended}},
+		"another task":            {true, false, []string{post, settle}, []said{posted, executed(`{}`, `"description":"`, `"description":"x`), ended}},
+		"a task with a result":    {true, false, []string{post, settle}, []said{posted, executed(`{}`, `"result":{}`, `"result":{"x":"y"}`), ended}},
+		"a task of a time":        {true, false, []string{post, settle}, []said{posted, executed(`{}`, `"2026-12-01T00:00:00.000Z"`, `"2026-12-01T00:00:00.001Z"`), ended}},
+		"a task of an entry":      {true, false, []string{post, settle}, []said{posted, executed(`{}`, `ledger://`, `ledger://x/`), ended}},
 		"a task that is left":     {true, false, []string{post, settle}, []said{posted, ended}},
 		"a call":                  {false, true, []string{call, run}, []said{running, of(ledger.InvocationCalling, "i/1", began)}},
 		"a call of unknown end":   {false, false, []string{call, run}, []said{running, of(ledger.InvocationCalling, "i/1", began), of(ledger.InvocationCalling, "i/1/resolved", began)}},
