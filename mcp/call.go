@@ -97,7 +97,8 @@ func (p *Pool) prepare(name, tool string, args json.RawMessage) (access, json.Ra
 
 // through does something in the principal's session. If that has died before anything was
 // sent that matters, through tries the next one. It starts no server at another endpoint than one that
-// is pinned.
+// is pinned. If the session is with another server than is pinned, nothing is done, and the next call has
+// another session: the server may have been put right.
 func (a access) through(ctx context.Context, pin Pin, do func(*conn) reply) (reply, *conn) {
 	t, leave, bad := a.enter(ctx)
 	if bad != nil {
@@ -112,7 +113,13 @@ func (a access) through(ctx context.Context, pin Pin, do func(*conn) reply) (rep
 		if bad != nil {
 			return reply{err: pin.drifted(bad)}, nil
 		}
-		answer := do(c)
+		answer := reply{err: c.isAt(pin)}
+		if answer.err != nil {
+			t.mistook(c, pin)
+		} else {
+			answer = do(c)
+		}
+		c.leave()
 		if answer.err == nil {
 			t.serves(c)
 			return answer, c

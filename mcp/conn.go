@@ -40,7 +40,9 @@ type conn struct {
 	// served is set once the server has answered a request after the handshake.
 	served atomic.Bool
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// users counts the calls in it.
+	users   int
 	next    int64
 	pending map[int64]*request
 	// late holds the requests that nobody waits for any more. Their answers are not noise.
@@ -141,6 +143,11 @@ type reply struct {
 func (c *conn) fail(reason *contract.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.over(reason)
+}
+
+// over is fail; the caller holds c.mu.
+func (c *conn) over(reason *contract.Error) {
 	if c.reason != nil {
 		return
 	}
@@ -166,6 +173,38 @@ func (c *conn) offend(kind contract.Kind, format string, args ...any) {
 	c.log.Warn("MCP server broke the protocol and is stopped", "reason", err.Message)
 	c.fail(err)
 	c.link.kill()
+}
+
+// join adds a call to those in the session.
+func (c *conn) join() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.users++
+}
+
+// leave takes a call away. A session that takes no more calls ends with the last one in it.
+func (c *conn) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.users--
+	c.ebb()
+}
+
+// retire lets a session take no more calls. Those in it are not harmed.
+func (c *conn) retire(why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed.Swap(true) {
+		c.log.Warn("MCP session takes no more calls", "reason", why)
+	}
+	c.ebb()
+}
+
+// ebb ends a session that takes no more calls, if there is none in it; the caller holds c.mu.
+func (c *conn) ebb() {
+	if c.users == 0 && c.closed.Load() {
+		c.over(c.errorf(contract.Transport, "its session is over: another begins with the next call"))
+	}
 }
 
 // close ends the connection and waits until the server and all that it started have

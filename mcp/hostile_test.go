@@ -411,6 +411,18 @@ func (h *hostile) call(m message) {
 			}
 			h.waiting = nil
 		}
+	case "await":
+		// Answers once a file exists.
+		var in struct{ Gate string }
+		_ = json.Unmarshal(m.Params.Arguments, &in)
+		go func() {
+			for ; ; time.Sleep(time.Millisecond) {
+				if _, err := os.Stat(in.Gate); err == nil {
+					h.result(id, text("fine"))
+					return
+				}
+			}
+		}()
 	case "peak":
 		h.result(id, text(strconv.Itoa(h.peak)))
 	case "grandchild":

@@ -37,6 +37,7 @@ func (p *Pool) Introduction(ctx context.Context, server string) (Introduction, e
 	if bad != nil {
 		return Introduction{}, bad
 	}
+	defer c.leave()
 	return c.introduction, nil
 }
 

@@ -141,11 +141,21 @@ func (t *tenant) expects(pin Pin) *contract.Error {
 	return nil
 }
 
-// matches returns an error unless the server and its tool are as they are pinned, and the digest of all
-// tools, if they were listed and that is known.
+// mistook ends a session with another server than is pinned, unless another session would be like it.
+func (t *tenant) mistook(c *conn, pin Pin) {
+	if pin.at(c.introduction.Endpoint) != nil {
+		if endpoint, err := t.at(); err == nil && endpoint == c.introduction.Endpoint {
+			return
+		}
+	}
+	c.retire("it introduced itself as another server than is pinned")
+}
+
+// matches returns an error unless the tool is as it is pinned, and the digest of all tools, if they were
+// listed and that is known.
 func (c *conn) matches(ctx context.Context, tool string, pin Pin) (snapshot string, _ *contract.Error) {
-	if err := c.isAt(pin); err != nil || pin.Fingerprint == "" {
-		return "", err
+	if pin.Fingerprint == "" {
+		return "", nil
 	}
 	tools, err := c.list(ctx)
 	if err != nil {

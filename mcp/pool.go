@@ -139,8 +139,8 @@ func (a access) enter(ctx context.Context) (_ *tenant, leave func(), _ *contract
 	}
 }
 
-// client returns the current connection. If there is none or it has died, client starts one.
-// Concurrent callers wait for the same start.
+// client returns the current connection, which the caller must leave. If there is none or it takes no
+// more calls, client starts one. Concurrent callers wait for the same start.
 func (t *tenant) client(ctx context.Context) (*conn, *contract.Error) {
 	t.mu.Lock()
 	if t.closed {
@@ -149,6 +149,7 @@ func (t *tenant) client(ctx context.Context) (*conn, *contract.Error) {
 	}
 	if t.conn != nil && t.conn.usable() {
 		defer t.mu.Unlock()
+		t.conn.join()
 		return t.conn, nil
 	}
 	if t.start == nil {
@@ -174,6 +175,7 @@ func (t *tenant) client(ctx context.Context) (*conn, *contract.Error) {
 		}
 		return nil, &own
 	}
+	st.conn.join()
 	return st.conn, nil
 }
 
@@ -203,7 +205,7 @@ func (s *server) pause() time.Duration {
 // run begins a session once the previous one is gone and it is its turn.
 func (t *tenant) run(st *start, old *conn) {
 	if old != nil {
-		<-old.gone
+		t.follow(old)
 	}
 	st.conn, st.err = t.attempt()
 
@@ -216,6 +218,23 @@ func (t *tenant) run(st *start, old *conn) {
 		t.rest()
 	}
 	close(st.done)
+}
+
+// follow waits until a session is gone, which is when the calls in it are done, or the pool is closed. A
+// remote server has room for the next one before that.
+func (t *tenant) follow(old *conn) {
+	wait := func() {
+		select {
+		case <-old.gone:
+		case <-t.ctx.Done():
+			old.close()
+		}
+	}
+	if t.conf.URL == "" {
+		wait()
+	} else {
+		t.work.Go(wait)
+	}
 }
 
 // attempt begins a session. All principals together do not try a server that fails more often than

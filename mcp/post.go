@@ -17,16 +17,6 @@ import (
 type refusal struct {
 	err   *contract.Error
 	frame frame
-	// over is set if the session is, too.
-	over bool
-}
-
-// end ends the session if a refusal says so.
-func (w *web) end(bad *refusal) {
-	if bad.over {
-		w.session.Store(nil)
-		w.c.fail(w.c.errorf(contract.Transport, "its session is over: another begins with the next call"))
-	}
 }
 
 // post sends a message. The status of the response that it returns is one of success. r is the
@@ -72,14 +62,13 @@ func (w *web) post(ctx context.Context, line []byte, r *request) (*http.Response
 
 // broken says what a failed round trip means: nothing was sent if the message was never read.
 func (w *web) broken(r *request, err error) *refusal {
-	over := errors.Is(err, errOtherPeer)
-	if over {
-		w.c.closed.Store(true)
+	if errors.Is(err, errOtherPeer) {
+		w.c.retire("another server answers")
 	}
 	if r == nil || r.stage.CompareAndSwap(queued, withdrawn) {
-		return &refusal{err: w.c.unsent("%w", err), over: over}
+		return &refusal{err: w.c.unsent("%w", err)}
 	}
-	return &refusal{err: w.c.errorf(contract.Transport, "the connection broke: %w", err), over: over}
+	return &refusal{err: w.c.errorf(contract.Transport, "the connection broke: %w", err)}
 }
 
 // letter is the body of a request. net/http reads it once it has a connection, so the first read

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -47,10 +48,8 @@ func (w *web) judge(r *request, response *http.Response, inSession bool) *refusa
 		return bad
 	case status == http.StatusNotFound && inSession:
 		// By the protocol, the server has ended the session, and has not looked at the request.
-		w.c.closed.Store(true)
-		bad := fail(contract.Unsent, "it has ended the session (HTTP status %d)", status)
-		bad.over = true
-		return bad
+		w.unknown(status)
+		return fail(contract.Unsent, "it has ended the session (HTTP status %d)", status)
 	}
 	bad := fail(contract.ServerError, "it answers with HTTP status %d", status)
 	f, ok := w.fault(r, response)
@@ -59,10 +58,15 @@ func (w *web) judge(r *request, response *http.Response, inSession bool) *refusa
 	}
 	if status == http.StatusBadRequest && inSession && string(f.id) != wire {
 		// Some servers say so where they do not know the session.
-		w.c.closed.Store(true)
-		bad.over = true
+		w.unknown(status)
 	}
 	return bad
+}
+
+// unknown says that the server does not know the session any more. Calls in flight may still be answered.
+func (w *web) unknown(status int) {
+	w.forgotten.Store(true)
+	w.c.retire(fmt.Sprintf("its server does not know it any more (HTTP status %d)", status))
 }
 
 // fault reads the JSON-RPC error in the body of an HTTP error, which need not name its request.

@@ -41,6 +41,8 @@ type web struct {
 	// messages are posted says which it is.
 	session, version atomic.Pointer[string]
 	implied          bool
+	// forgotten is set once the server does not know the session any more.
+	forgotten atomic.Bool
 }
 
 // open begins a session with a server over streamable HTTP.
@@ -77,7 +79,6 @@ func (w *web) say(line []byte) {
 func (w *web) notify(ctx context.Context, line []byte) *contract.Error {
 	response, bad := w.post(ctx, line, nil)
 	if bad != nil {
-		w.end(bad)
 		return bad.err
 	}
 	drop(response)
@@ -118,7 +119,7 @@ func (w *web) errands() {
 
 // leave ends the session at the server, as a best effort.
 func (w *web) leave() {
-	if w.session.Load() == nil {
+	if w.session.Load() == nil || w.forgotten.Load() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), w.c.opts.StopGrace)
@@ -148,7 +149,6 @@ func (w *web) exchange(out *outgoing) {
 	response, bad := w.post(ctx, out.line, r)
 	if bad != nil {
 		w.c.complete(r, reply{frame: bad.frame, err: bad.err})
-		w.end(bad)
 		return
 	}
 	defer response.Body.Close()
