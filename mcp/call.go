@@ -32,14 +32,18 @@ const (
 
 var heavyTurns = make(chan struct{}, maxHeavy)
 
-// heavyTurn waits until the JSON body of a response, a page or a result may be decoded. The caller must
-// call done when it needs its values no more.
-func heavyTurn(text []byte) (done func()) {
+// heavyTurn waits until the JSON body of a response, a page or a result may be decoded, or ctx ends. The
+// caller must call done, unless there is an error, when it needs its values no more.
+func (c *conn) heavyTurn(ctx context.Context, text []byte) (done func(), _ *contract.Error) {
 	if len(text) <= heavy {
-		return func() {}
+		return func() {}, nil
 	}
-	heavyTurns <- struct{}{}
-	return func() { <-heavyTurns }
+	select {
+	case heavyTurns <- struct{}{}:
+		return func() { <-heavyTurns }, nil
+	case <-ctx.Done():
+		return nil, stopped(ctx, c.name, "before the answer was decoded", true)
+	}
 }
 
 // tries bounds the clients that one call tries, if each dies before the call is sent.
@@ -77,7 +81,7 @@ func (p *Pool) call(ctx context.Context, server, tool string, args json.RawMessa
 	if answer.err != nil {
 		return Result{}, answer.err
 	}
-	return c.judge(tool, answer)
+	return c.judge(ctx, tool, answer)
 }
 
 // prepare finds the server of a call, and checks its arguments.
@@ -141,9 +145,9 @@ func (t *tenant) serves(c *conn) {
 }
 
 // judge turns an answer to tools/call into a result or an error.
-func (c *conn) judge(tool string, answer reply) (Result, *contract.Error) {
+func (c *conn) judge(ctx context.Context, tool string, answer reply) (Result, *contract.Error) {
 	if answer.fault != nil {
-		return Result{}, c.protocolError(fmt.Sprintf("tool %q", tool), answer)
+		return Result{}, c.protocolError(ctx, fmt.Sprintf("tool %q", tool), answer)
 	}
 	var raw struct {
 		Type       string          `json:"resultType"`
@@ -154,7 +158,11 @@ func (c *conn) judge(tool string, answer reply) (Result, *contract.Error) {
 	invalid := func(format string, args ...any) (Result, *contract.Error) {
 		return Result{}, c.errorf(contract.InvalidOutput, "the result of %q %w", tool, fmt.Errorf(format, args...))
 	}
-	defer heavyTurn(answer.result)()
+	done, bad := c.heavyTurn(ctx, answer.result)
+	if bad != nil {
+		return Result{}, bad
+	}
+	defer done()
 	value, err := schemas.Decode(answer.result)
 	if errors.Is(err, schemas.ErrTooLarge) {
 		return Result{}, c.errorf(contract.TooLarge, "the result of %q: %w", tool, err)
@@ -260,11 +268,15 @@ func (c *conn) toolError(tool string, blocks []block, content, structured json.R
 }
 
 // protocolError reads a JSON-RPC error, which is about what.
-func (c *conn) protocolError(what string, answer reply) *contract.Error {
+func (c *conn) protocolError(ctx context.Context, what string, answer reply) *contract.Error {
 	var code json.Number
 	var message string
 	var data json.RawMessage
-	defer heavyTurn(answer.fault)()
+	done, late := c.heavyTurn(ctx, answer.fault)
+	if late != nil {
+		return late
+	}
+	defer done()
 	if _, err := schemas.Decode(answer.fault); err != nil {
 		return c.errorf(contract.ServerError, "%s: an error that cannot be read: %w", what, err)
 	}

@@ -164,7 +164,7 @@ func FuzzJudge(f *testing.F) {
 		if fault {
 			r.result, r.fault = nil, answer
 		}
-		result, err := c.judge("tool", r)
+		result, err := c.judge(t.Context(), "tool", r)
 		switch {
 		case err == nil:
 			if fault || !json.Valid(result.Content) || result.Content[0] != '[' {

@@ -70,7 +70,7 @@ func (p *Pool) CallPinned(ctx context.Context, server, tool string, args json.Ra
 	})
 	result, bad := Result{}, answer.err
 	if bad == nil {
-		result, bad = c.judge(tool, answer)
+		result, bad = c.judge(ctx, tool, answer)
 	}
 	var known *contract.Snapshots
 	if seen != (contract.Snapshots{}) {

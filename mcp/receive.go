@@ -22,7 +22,11 @@ func (w *web) receive(ctx context.Context, r *request, response *http.Response) 
 			return
 		}
 		func() {
-			defer heavyTurn(body)()
+			done, late := w.c.heavyTurn(ctx, body)
+			if late != nil {
+				return // nobody waits for it
+			}
+			defer done()
 			w.c.take(body, r)
 		}()
 		w.c.complete(r, reply{err: w.c.errorf(contract.ServerError, "its response is not the answer to the request")})

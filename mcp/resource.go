@@ -92,7 +92,7 @@ func (p *Pool) Read(ctx context.Context, server, uri string, pin Pin) (Content, 
 	if answer.err != nil {
 		return Content{}, answer.err
 	}
-	content, bad := c.content(uri, answer)
+	content, bad := c.content(ctx, uri, answer)
 	if bad != nil {
 		return Content{}, bad
 	}
@@ -151,14 +151,14 @@ func (c *conn) same(ctx context.Context, uri, pinned string) *contract.Error {
 }
 
 // content turns an answer to resources/read into the text of a resource, or an error.
-func (c *conn) content(uri string, answer reply) (Content, *contract.Error) {
+func (c *conn) content(ctx context.Context, uri string, answer reply) (Content, *contract.Error) {
 	if answer.fault != nil {
-		err := c.protocolError("resource "+excerpt.Quote(uri, 200), answer)
+		err := c.protocolError(ctx, "resource "+excerpt.Quote(uri, 200), answer)
 		var code json.Number
 		if exact(answer.fault, map[string]any{"code": &code}) == nil {
 			// Some versions of the protocol say the one, and some the other. The URI is the only
 			// parameter.
-			if n, _ := code.Int64(); (n == mcp.RESOURCE_NOT_FOUND || n == mcp.INVALID_PARAMS) && err.Kind != contract.NeedsInput {
+			if n, _ := code.Int64(); (n == mcp.RESOURCE_NOT_FOUND || n == mcp.INVALID_PARAMS) && (err.Kind == contract.Contract || err.Kind == contract.ServerError) {
 				err.Kind = contract.ToolError
 			}
 		}
@@ -167,7 +167,11 @@ func (c *conn) content(uri string, answer reply) (Content, *contract.Error) {
 	invalid := func(format string, args ...any) (Content, *contract.Error) {
 		return Content{}, c.errorf(contract.InvalidOutput, "the content of %s %w", excerpt.Quote(uri, 200), fmt.Errorf(format, args...))
 	}
-	defer heavyTurn(answer.result)()
+	done, bad := c.heavyTurn(ctx, answer.result)
+	if bad != nil {
+		return Content{}, bad
+	}
+	defer done()
 	if _, err := schemas.Decode(answer.result); errors.Is(err, schemas.ErrTooLarge) {
 		return Content{}, c.errorf(contract.TooLarge, "the content of %s: %w", excerpt.Quote(uri, 200), err)
 	} else if err != nil {

@@ -60,7 +60,7 @@ func FuzzSession(f *testing.F) {
 		both.Go(func() {
 			answer := c.ask(ctx, "tool", json.RawMessage(`{}`))
 			if answer.err == nil {
-				_, answer.err = c.judge("tool", answer)
+				_, answer.err = c.judge(t.Context(), "tool", answer)
 			}
 			known(t, answer.err)
 		})

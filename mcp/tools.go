@@ -110,7 +110,7 @@ func (c *conn) pages(ctx context.Context, method mcp.MCPMethod, what string, las
 			return nil, answer.err
 		}
 		if answer.fault != nil {
-			return nil, c.protocolError("list of "+what, answer)
+			return nil, c.protocolError(ctx, "list of "+what, answer)
 		}
 		if size += len(answer.result); size > c.opts.MaxList {
 			return fail(contract.TooLarge, "more than %d bytes", c.opts.MaxList)
@@ -120,8 +120,14 @@ func (c *conn) pages(ctx context.Context, method mcp.MCPMethod, what string, las
 		if n := len(all); n < len(last) && last[n].digest == digest {
 			p = last[n]
 		} else {
+			done, bad := c.heavyTurn(ctx, answer.result)
+			if bad != nil {
+				return nil, bad
+			}
 			var err error
-			if p, err = pageOf(answer.result, what, digest); errors.Is(err, schemas.ErrTooLarge) {
+			p, err = pageOf(answer.result, what, digest)
+			done()
+			if errors.Is(err, schemas.ErrTooLarge) {
 				return fail(contract.TooLarge, "page %d: %w", n+1, err)
 			} else if err != nil {
 				return fail(contract.InvalidOutput, "page %d: %w", n+1, err)
@@ -144,7 +150,6 @@ func (c *conn) pages(ctx context.Context, method mcp.MCPMethod, what string, las
 
 // pageOf reads a page of a list of what.
 func pageOf(raw json.RawMessage, what string, digest [sha256.Size]byte) (*page, error) {
-	defer heavyTurn(raw)()
 	if _, err := schemas.Decode(raw); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,71 @@
+//go:build unix
+
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/contract"
+)
+
+// A call ends with its context while others decode large answers. It was sent.
+func TestTurnEnds(t *testing.T) {
+	for range maxHeavy {
+		heavyTurns <- struct{}{}
+	}
+	t.Cleanup(func() {
+		for range maxHeavy {
+			<-heavyTurns
+		}
+	})
+	much := strings.Repeat("x", heavy+1)
+	long := func(before, after string) json.RawMessage { return json.RawMessage(before + much + after) }
+	t.Run("each", func(t *testing.T) {
+		for name, c := range map[string]struct {
+			mode string
+			do   func(ctx context.Context, p *Pool) error
+		}{
+			"result": {"ok", func(ctx context.Context, p *Pool) error {
+				_, err := p.Call(ctx, "h", "echo", long(`{"a":"`, `"}`))
+				return err
+			}},
+			"error": {"ok", func(ctx context.Context, p *Pool) error {
+				_, err := p.Call(ctx, "h", "raw", long(`{"error":{"code":-32603,"message":"`, `"}}`))
+				return err
+			}},
+			"page": {"mutable", func(ctx context.Context, p *Pool) error {
+				become(t, p, string(long(`{"tools":[{"name":"`, `"}]}`)), "")
+				_, err := p.Tools(ctx, "h")
+				return err
+			}},
+			"resource": {"ok", func(ctx context.Context, p *Pool) error {
+				_, err := p.Read(ctx, "h", "long:1048577", Pin{})
+				return err
+			}},
+			"response": {"site", func(ctx context.Context, p *Pool) error {
+				_, err := p.Call(ctx, "h", "echo", long(`{"a":"`, `"}`))
+				return err
+			}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				var p *Pool
+				if c.mode == "site" {
+					p = newSite(t).pool(t)
+				} else {
+					p = hostilePool(t, c.mode)
+				}
+				require.NotEmpty(t, textOf(t, p, "count"))
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				within(t, func() { requireKind(t, contract.Timeout, c.do(ctx, p)) })
+			})
+		}
+	})
+}
