@@ -29,6 +29,8 @@ type conn struct {
 	opts Options
 	log  *slog.Logger
 	link link
+	// single: one stream carries all answers, so that one that does not end delays all others.
+	single bool
 	// meta is what a stateless protocol version requires in every request.
 	meta map[string]any
 	// introduction is complete after the handshake, and instructions is the digest of those in it.
@@ -42,7 +44,9 @@ type conn struct {
 
 	mu sync.Mutex
 	// users counts the calls in it.
-	users   int
+	users int
+	// doubted: a ping says whether the server still answers.
+	doubted bool
 	next    int64
 	pending map[int64]*request
 	// late holds the requests that nobody waits for any more. Their answers are not noise.

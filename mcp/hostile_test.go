@@ -44,6 +44,8 @@ type hostile struct {
 	cancelled []json.RawMessage
 	asks      map[string]func(ok bool)
 	calls     int
+	// pings counts those that it got.
+	pings int
 	// lists counts listings, and tools is what they say in the mode "mutable".
 	lists       int
 	tools, then string
@@ -157,6 +159,13 @@ func (h *hostile) take(m message) {
 		h.fault(m.ID, `{"code":-32601,"message":"no such method"}`)
 	case "notifications/cancelled":
 		h.cancelled = append(h.cancelled, m.Params.RequestID)
+	case "ping":
+		h.pings++
+		if h.mode == "no ping" {
+			h.fault(m.ID, `{"code":-32601,"message":"no such method"}`)
+			return
+		}
+		h.result(m.ID, `{}`)
 	case "tools/list":
 		h.list(m)
 	case "tools/call":
@@ -323,6 +332,10 @@ func (h *hostile) call(m message) {
 	case "pid":
 		h.result(id, text(strconv.Itoa(os.Getpid())))
 	case "hang":
+	case "drip":
+		drip(os.Stdout, m)
+	case "pings":
+		h.result(id, text(strconv.Itoa(h.pings)))
 	case "cancelled":
 		raw, _ := json.Marshal(h.cancelled)
 		h.result(id, fmt.Sprintf(`{"content":[],"structuredContent":{"ids":%s}}`, raw))

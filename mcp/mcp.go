@@ -97,6 +97,10 @@ type Options struct {
 	// AskGrace is how long a call may still succeed after its server has asked for input
 	// and has been refused: 1 s.
 	AskGrace time.Duration
+	// PingTimeout is how long a server over standard input and output, or over HTTP with server-sent
+	// events, may take to answer a ping that it gets once it has not answered a call in time: 10 s. One
+	// that does not gets no more calls, and ends with the last call in flight.
+	PingTimeout time.Duration
 	// MaxLine bounds one message, in either direction, in bytes: 16 MiB. A server can make the
 	// pool use about twice MaxCalls times MaxLine of memory, and with the values of one answer
 	// up to 384 MiB more. Each session keeps the definitions of its last list of tools besides, of up
@@ -133,6 +137,7 @@ func (o Options) withDefaults() Options {
 		{&o.StopGrace, 2 * time.Second},
 		{&o.MaxBackoff, 5 * time.Second},
 		{&o.AskGrace, time.Second},
+		{&o.PingTimeout, 10 * time.Second},
 		{&o.MaxIdle, 10 * time.Minute},
 	} {
 		if *d.at <= 0 {

@@ -39,7 +39,7 @@ func spawn(name string, s Server, opts Options) (*conn, error) {
 		return nil, fmt.Errorf("start %s: %w", s.Command, err)
 	}
 	c := newConn(name, opts)
-	c.log = c.log.With("pid", proc.PID)
+	c.log, c.single = c.log.With("pid", proc.PID), true
 	c.begin(&pipe{
 		c: c, proc: proc,
 		tail:      process.Tail{Limit: stderrTail},

@@ -77,6 +77,7 @@ func (c *conn) withdraw(ctx context.Context, r *request) reply {
 		// The answer came first.
 		return <-r.answer
 	}
+	c.doubt(r)
 	if unsent {
 		return reply{err: stopped(ctx, c.name, "before the request was sent", false)}
 	}
@@ -87,6 +88,32 @@ func (c *conn) withdraw(ctx context.Context, r *request) reply {
 	err := stopped(ctx, c.name, "after the request was sent", true)
 	err.Details = c.link.detail(err.Details)
 	return reply{err: err}
+}
+
+// doubt asks a server that has not answered a request in time for a sign of life, if no other answer can
+// come before that one. Without a sign the session takes no more calls.
+func (c *conn) doubt(r *request) {
+	switch mcp.MCPMethod(r.method) {
+	case mcp.MethodInitialize, mcp.MethodServerDiscover, mcp.MethodPing:
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.single || c.doubted || c.reason != nil {
+		return
+	}
+	c.doubted = true
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), c.opts.PingTimeout)
+		defer cancel()
+		answer := c.roundTrip(ctx, string(mcp.MethodPing), nil)
+		if answer.err != nil {
+			c.retire("it answers no ping: " + answer.err.Message)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.doubted = false
+	}()
 }
 
 // SendRequest serves the handshake.

@@ -25,6 +25,7 @@ const maxEndpoint = 4 << 10
 // listen begins a session with a server over HTTP with server-sent events.
 func listen(name string, p *peer, opts Options) *conn {
 	c := newConn(name, opts)
+	c.single = true
 	s := &sse{web: newWeb(c, p), ready: make(chan struct{})}
 	s.implied = true
 	s.at = func() string { return s.endpoint }

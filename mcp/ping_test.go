@@ -1,0 +1,65 @@
+//go:build unix
+
+package mcp
+
+import (
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/contract"
+)
+
+// A server that hangs within an answer is replaced, as is one that reads no more.
+func TestServerThatAnswersNoPing(t *testing.T) {
+	for name, c := range map[string]struct{ before, tool string }{
+		"drips":   {"count", "drip"},
+		"is deaf": {"deaf", "echo"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := hostilePool(t, "ok", func(o *Options) { o.PingTimeout = 100 * time.Millisecond })
+			pid := pidOf(t, p)
+			require.NotEmpty(t, textOf(t, p, c.before))
+			_, err := brief(t, p, c.tool, "")
+			requireKind(t, contract.Timeout, err)
+			require.Eventually(t, func() bool { return syscall.Kill(pid, 0) != nil }, bound, time.Millisecond, "it ends without another call")
+			require.NotEqual(t, pid, pidOf(t, p))
+		})
+	}
+}
+
+// A server that is alive stays, whatever it answers.
+func TestServerThatAnswersPings(t *testing.T) {
+	for _, mode := range []string{"ok", "no ping"} {
+		t.Run(mode, func(t *testing.T) {
+			p := hostilePool(t, mode, func(o *Options) { o.PingTimeout = bound })
+			pid := strconv.Itoa(pidOf(t, p))
+			_, err := brief(t, p, "hang", "")
+			requireKind(t, contract.Timeout, err)
+			require.Eventually(t, func() bool { return textOf(t, p, "pings") == "1" }, bound, time.Millisecond)
+			c := connOf(p)
+			require.Eventually(t, func() bool {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return !c.doubted
+			}, bound, time.Millisecond)
+			require.Equal(t, pid, textOf(t, p, "pid"))
+		})
+	}
+}
+
+// A stream that carries all answers is like an output.
+func TestStreamThatAnswersNoPing(t *testing.T) {
+	idle(t)
+	a := newAirwave(t)
+	p := a.pool(t, func(o *Options) { o.PingTimeout = 100 * time.Millisecond })
+	_, err := brief(t, p, "hang", "")
+	requireKind(t, contract.Timeout, err)
+	require.Eventually(t, func() bool { return !connOf(p).usable() }, bound, time.Millisecond)
+	require.Equal(t, "fine", textOf(t, p, "echo"))
+	streams, _ := a.seen()
+	require.Equal(t, 2, streams)
+}
