@@ -38,6 +38,7 @@ const bankScript = `while read -r line; do
 	*'"initialize"'*) answer '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"bank","version":"1"}}' ;;
 	*'"tools/list"'*) answer "{\"tools\":[$(cat tools)]}"; sh listed ;;
 	*'"pay"'*) echo pay >> "$LINES_FILE"; sh called; answer '{"content":[],"structuredContent":{"ok":true}}' ;;
+	*'"refund"'*) echo refund >> "$LINES_FILE"; sh called; answer '{"content":[],"structuredContent":{"ok":true}}' ;;
 	*'"tools/call"'*) echo look >> "$LINES_FILE"; sh called; answer '{"content":[],"structuredContent":{"ok":true}}' ;;
 	esac
 done
@@ -88,16 +89,34 @@ func (b *bank) lists(t *testing.T, tools ...string) string {
 
 func newBank(t *testing.T) *bank {
 	t.Helper()
+	return bankOf(t, bankPolicy, 0, banked{"pay, effect_class: committing", payTool}, banked{"look, effect_class: pure, open_world: false", lookTool})
+}
+
+// banked is a tool of the bank: what the catalog says of it, apart from what it says of all of them, and its
+// definition.
+type banked struct{ facts, definition string }
+
+// bankOf is a deployment with tools, whose runs continue as new after so many events, or as usual if that is 0.
+func bankOf(t *testing.T, rules string, after int, tools ...banked) *bank {
+	t.Helper()
 	b := &bank{folder: t.TempDir()}
-	for name, text := range map[string]string{"main.sh": bankScript, "tools": payTool + "," + lookTool, "listed": "", "called": ""} {
+	for name, text := range map[string]string{"main.sh": bankScript, "tools": "", "listed": "", "called": ""} {
 		b.put(t, name, text)
 	}
 	var operations strings.Builder
 	operations.WriteString("apiVersion: chimera/v1\nkind: Catalog\ntemplates:\n")
-	for _, x := range [][2]string{{"pay, effect_class: committing", payTool}, {"look, effect_class: pure, open_world: false", lookTool}} {
-		fmt.Fprintf(&operations, "  - {provider_type: mcp, provider_name: bank, mode: deter, timeout_ms: 20000, retry_policy: {max_retries: 0}, trust_requirement: allow_auto, status: allow_auto, operation: %s, definition: %s}\n", x[0], x[1])
+	var definitions []string
+	for _, x := range tools {
+		facts := x.facts
+		if !strings.Contains(facts, "retry_policy:") {
+			facts += ", retry_policy: {max_retries: 0}"
+		}
+		fmt.Fprintf(&operations, "  - {provider_type: mcp, provider_name: bank, mode: deter, timeout_ms: 20000, trust_requirement: allow_auto, status: allow_auto, operation: %s, definition: %s}\n", facts, x.definition)
+		definitions = append(definitions, x.definition)
 	}
-	b.acting = prepare(t, "none", "", operations.String(), bankPolicy)
+	b.put(t, "tools", strings.Join(definitions, ","))
+	b.acting = prepare(t, "none", "", operations.String(), rules)
+	b.options.ContinueAfter = after
 	b.options.Servers = map[string]mcp.Server{"bank": {Command: "sh", Args: []string{"main.sh"}, Dir: b.folder, Env: map[string]string{"LINES_FILE": b.acting.lines}}}
 	b.options.Store.Dir = filepath.Join(t.TempDir(), "store")
 	b.Deployment = stage.Deploy(t, &b.options)

@@ -162,7 +162,7 @@ func (r *run) restoreWait(c *contract.CarriedWait) bool {
 		}
 		r.errors[w.node] = c.Error
 	case waitChild:
-		w.key = c.Key
+		w.key, w.decided = c.Key, r.plan.Nodes[c.Node].Guarded()
 		return r.adopt(w)
 	case waitCall, waitUndo:
 	case waitCheck:
