@@ -151,6 +151,9 @@ func (a *Acting) reworded(e *effect, listed json.RawMessage) error {
 	if err != nil || was.Digest != n.Fingerprint || !fingerprint.Reworded(was, is) {
 		return contract.Errorf(contract.Drift, "%s is not the tool that was approved, not only in its words: its fingerprint is %s, and %s is pinned", n.Activity(), is.Digest, n.Fingerprint)
 	}
+	if !reviewable(pinned, listed) {
+		return contract.Errorf(contract.Blocked, "%s is not the tool that was approved, and more words differ than people are asked to read", n.Activity())
+	}
 	e.pinned, e.listed, e.fingerprint = pinned, listed, is.Digest
 	return nil
 }

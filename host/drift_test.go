@@ -379,8 +379,8 @@ func TestNobodyIsBelievedAboutWords(t *testing.T) {
 		"meta":        {metaPay, contract.Drift, contract.Drift},
 		"another":     {otherTool, contract.Drift, contract.Drift},
 		"nothing":     {`{}`, contract.Drift, contract.Drift},
-		"many words":  {strings.Replace(payTool, "Pays.", strings.Repeat("Pays. ", 4<<10), 1), contract.Contract, contract.Blocked},
-		"too long":    {strings.Replace(payTool, "Pays.", strings.Repeat("Pays. ", 12<<10), 1), contract.Contract, contract.Blocked},
+		"many words":  {strings.Replace(payTool, "Pays.", strings.Repeat("Pays. ", 4<<10), 1), contract.Blocked, contract.Blocked},
+		"too long":    {strings.Replace(payTool, "Pays.", strings.Repeat("Pays. ", 12<<10), 1), contract.Blocked, contract.Blocked},
 	} {
 		call := call
 		call.Listed = contract.Value(c.listed)
