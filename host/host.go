@@ -34,6 +34,7 @@ import (
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/witness"
 	"chimera.ai/engine/mcp"
+	"chimera.ai/engine/metrics"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/policy"
 	"chimera.ai/engine/redact"
@@ -292,6 +293,11 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	if o.has(RoleTools) || o.has(RoleEffects) {
 		if held, err = newManifests(ctx, &o, said); err != nil {
 			return nil, err
+		}
+		if to := o.Client.MetricsHandler; to != nil {
+			o.MCP.Changed = func(server string) {
+				to.WithTags(map[string]string{"server": server}).Counter(metrics.ToolsChanged).Inc(1)
+			}
 		}
 		h.pool = mcp.NewPool(o.Servers, o.MCP)
 		if o.CompareOffers {

@@ -39,6 +39,8 @@ type conn struct {
 
 	// closed is set once the server can take no more requests.
 	closed atomic.Bool
+	// announced is set once the server has said that its tools have changed.
+	announced atomic.Bool
 	// served is set once the server has answered a request after the handshake.
 	served atomic.Bool
 

@@ -334,6 +334,11 @@ func (h *hostile) call(m message) {
 	case "hang":
 	case "drip":
 		drip(os.Stdout, m)
+	case "changed":
+		for range n {
+			h.line(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		}
+		h.result(id, text("done"))
 	case "pings":
 		h.result(id, text(strconv.Itoa(h.pings)))
 	case "cancelled":

@@ -85,6 +85,9 @@ type Options struct {
 	// Issued, if not nil, is told each token of a server's credential before it is sent, and until
 	// when it may be accepted, or zero if nobody knows: the server may repeat it.
 	Issued func(token string, until time.Time)
+	// Changed, if not nil, is told the name of a server each time that it says that its list of tools has
+	// changed. The pool keeps no list for which that matters.
+	Changed func(server string)
 	// StartTimeout bounds spawn and handshake of a server: 30 s.
 	StartTimeout time.Duration
 	// StopGrace is how long a server may take to end after its input was
@@ -128,6 +131,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Issued == nil {
 		o.Issued = func(string, time.Time) {}
+	}
+	if o.Changed == nil {
+		o.Changed = func(string) {}
 	}
 	for _, d := range []struct {
 		at  *time.Duration

@@ -71,6 +71,9 @@ func (c *conn) take(line []byte, of *request) bool {
 		c.answer(f, of)
 		return c.hear(len(line))
 	case f.method != "":
+		if f.method == mcp.MethodNotificationToolsListChanged {
+			c.changed()
+		}
 		return c.hear(len(line))
 	}
 	id, ok := wireID(f.id)
@@ -88,6 +91,15 @@ func (c *conn) take(line []byte, of *request) bool {
 		return c.hear(len(line))
 	}
 	return true
+}
+
+// changed notes that the server says that its list of tools has changed. The log has the first time of a
+// session, since a server may say so as often as it likes.
+func (c *conn) changed() {
+	if !c.announced.Swap(true) {
+		c.log.Info("MCP server says that its tools have changed")
+	}
+	c.opts.Changed(c.name)
 }
 
 // answer answers a request of the server: it answers a ping, and refuses everything else,

@@ -30,6 +30,10 @@ const (
 	Waiting = "chimera_ledger_waiting_seconds"
 )
 
+// ToolsChanged counts how often an MCP server has said that its list of tools has changed. The label
+// server is its name in the configuration.
+const ToolsChanged = "chimera_mcp_tools_changed"
+
 // MaxSeries bounds the series of a registry: whoever may schedule activities on a queue
 // chooses their types, each of which has its own series. [Dropped] alone counts what
 // exceeds the bound.
@@ -137,6 +141,8 @@ func helpOf(name string) string {
 	switch name {
 	case Retried + "_total":
 		return "Workflow tasks that came again, because the attempt before failed or was not answered in time."
+	case ToolsChanged + "_total":
+		return "Times that an MCP server has said that its list of tools has changed."
 	case HeadAge:
 		return "Seconds since the last checkpoint of the audit log was signed."
 	case Waiting:
