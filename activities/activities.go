@@ -95,6 +95,8 @@ type Workbench struct {
 	// Policy is the digest of the operator's bundle that Compile applies, or
 	// "".
 	Policy string
+	// Catalog is the digest of the catalog that Compile applies, or "" if it has none.
+	Catalog string
 	// Edition distinguishes it from others in the same process.
 	Edition string
 	// Stated returns an error, perhaps [trust.ErrInvalid], unless the admins have stated
@@ -112,7 +114,7 @@ type Workbench struct {
 type Engine struct {
 	Compile Compiler
 	// Renew, if not nil, returns what to compile each start with, in place of
-	// Compile and Policy.
+	// Compile, Policy and Catalog.
 	Renew func() Workbench
 	Plans Plans
 	// Skills calls in-process skills, and nothing else.
@@ -139,6 +141,8 @@ type Engine struct {
 	// Policy is the digest of the operator's bundle that Compile applies, or
 	// "".
 	Policy string
+	// Catalog is the digest of the catalog that Compile applies, or "" if it has none.
+	Catalog string
 	// Attributes are the search attributes that the server knows.
 	Attributes []string
 	// ContinueAfter is the number of history events after which a run

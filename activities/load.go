@@ -98,7 +98,7 @@ func (e *Engine) load(ctx context.Context, request *contract.LoadRequest, s *sub
 		after = DefaultContinueAfter
 	}
 	return &plan.Loaded{Plan: shared, Head: plan.Head{
-		Digest: digest, Input: admitted, Whole: head[0], InputDigest: inputDigest, Attributes: e.Attributes, ContinueAfter: after, Policy: bench.Policy,
+		Digest: digest, Input: admitted, Whole: head[0], InputDigest: inputDigest, Attributes: e.Attributes, ContinueAfter: after, Policy: bench.Policy, Catalog: bench.Catalog,
 		ToolsQueue: e.ToolsQueue,
 	}}, nil
 }
@@ -124,7 +124,7 @@ func (e *Engine) workbench() Workbench {
 	if e.Renew != nil {
 		return e.Renew()
 	}
-	return Workbench{Compile: e.Compile, Policy: e.Policy}
+	return Workbench{Compile: e.Compile, Policy: e.Policy, Catalog: e.Catalog}
 }
 
 // find returns the compiled plan of a start. A published plan is compiled from its

@@ -303,16 +303,18 @@ func FuzzStart(f *testing.F) {
 }
 
 // TestLoadNamesTheBundle: the answer that is kept in the history says with which
-// bundle the plan was compiled.
+// bundle and which catalog the plan was compiled.
 func TestLoadNamesTheBundle(t *testing.T) {
 	l := load(shape{}.plan(t))
 	loaded, f := l.start(t, `{"source":"s"}`)
 	require.Nil(t, f)
 	require.Empty(t, loaded.Head.Policy)
-	l.engine.Policy = plan.DigestOf([]byte("bundle"))
+	require.Empty(t, loaded.Head.Catalog)
+	l.engine.Policy, l.engine.Catalog = plan.DigestOf([]byte("bundle")), plan.DigestOf([]byte("catalog"))
 	loaded, f = l.start(t, `{"source":"s"}`)
 	require.Nil(t, f)
 	require.Equal(t, l.engine.Policy, loaded.Head.Policy)
+	require.Equal(t, l.engine.Catalog, loaded.Head.Catalog)
 }
 
 // TestLoadRefusesWhatCannotRun: whatever compiled it, no run begins with a plan

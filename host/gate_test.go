@@ -297,6 +297,7 @@ func TestBelieving(t *testing.T) {
 func TestStatedOfNodes(t *testing.T) {
 	read := catalog.Template{ProviderType: plan.MCP, Provider: "bank", Operation: "read", Mode: plan.Deter, Effect: plan.Pure, Trust: plan.AllowAuto, Status: plan.AllowAuto}
 	bench := workbench(&catalog.Catalog{Templates: []catalog.Template{read}}, nil, nil)
+	require.NotEmpty(t, bench.Catalog)
 	facts, err := read.Facts()
 	require.NoError(t, err)
 	s := trust.State{Tools: map[string]trust.TrustTool{"bank/read": {ToolID: "bank/read", Status: "allow_auto", Facts: facts}}}

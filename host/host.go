@@ -350,7 +350,7 @@ func (h *Host) prepare(ctx context.Context, said *trust.Reader, blobs blob.Store
 		Compile: bench.Compile,
 		Plans:   plans, Skills: cleaned{goSkills{registry}, o.Secrets}, Tools: tools, Ledger: h.store.Ledger, Namespace: o.Client.Namespace,
 		Children: childWorkflows{h.client}, Values: values, Outputs: payload.NewOutputs(blobs, o.Sealing, o.Client.Namespace, false),
-		Policy: bench.Policy, Attributes: attributes, ContinueAfter: o.ContinueAfter,
+		Policy: bench.Policy, Catalog: bench.Catalog, Attributes: attributes, ContinueAfter: o.ContinueAfter,
 		Named:          func(source string) (name, version, agent string) { return lint.Named([]byte(source)) },
 		Arguments:      payload.Arguments{Store: blobs, Sealing: o.Sealing, Namespace: o.Client.Namespace},
 		ArgumentWithin: o.ArgumentWithin,

@@ -141,8 +141,12 @@ func parseRules(files *Files, texts map[string][]byte) (said rules, err error) {
 }
 
 func workbench(operations *catalog.Catalog, bundle, shadow *policy.Bundle) activities.Workbench {
+	digest, err := operations.Digest()
+	if err != nil {
+		digest = "" // no plan compiles with what has no canonical form
+	}
 	return activities.Workbench{
-		Policy: bundle.Digest(),
+		Policy: bundle.Digest(), Catalog: digest,
 		Stated: func(s trust.State, n *plan.Node) error {
 			t, err := find(operations, n.Activity())
 			switch {

@@ -36,6 +36,9 @@ type Head struct {
 	// compiled, or "" if there is none. It reveals workers of one deployment
 	// that read different bundles.
 	Policy string `json:"policy,omitempty"`
+	// Catalog is the digest of the operator's catalog, with the operations of skills, with which the plan was
+	// compiled, or "" if it has none.
+	Catalog string `json:"catalog,omitempty"`
 	// ToolsQueue is the task queue of calls that are not in-process; "" means
 	// contract.QueueTools.
 	ToolsQueue string `json:"tools_queue,omitempty"`
