@@ -115,7 +115,7 @@ func prepare(t *testing.T, tool, script, operations, rules string) *acting {
 	a.options = host.Options{
 		Client:  client.Options{HostPort: stage.Temporal(t).Address, Namespace: stage.Temporal(t).Namespace},
 		Catalog: cat, Policy: parsed(t, rules),
-		Executables: map[string]skills.Executable{tool: {Command: "/bin/sh", Args: []string{"-c", script, tool}, Env: map[string]string{"LINES_FILE": a.lines}}},
+		Executables: map[string]skills.Executable{tool: {Command: "/bin/sh", Args: []string{"-c", script, tool}, Pin: []string{"/bin/cat"}, Env: map[string]string{"LINES_FILE": a.lines}}},
 	}
 	return a
 }
@@ -129,6 +129,7 @@ func produce(t *testing.T, tool, script, operations, rules string) *acting {
 	program := a.options.Executables[tool]
 	program.User = stage.ChildUser
 	a.options.Executables[tool] = program
+	require.NoError(t, stage.Pin(a.options.Catalog, a.options.Executables))
 	a.options.Roles, a.options.Callers = host.Roles(), map[string][]host.Role{tool: {host.RoleTools, host.RoleEffects}}
 	var err error
 	a.store, err = store.Open(t.Context(), a.of.Store)

@@ -115,7 +115,7 @@ func one(output json.RawMessage, err error) (activities.Answer, error) {
 	return activities.Answer{Forms: []json.RawMessage{output}}, nil
 }
 
-// fitting calls what servers do for: operations may be registered after the process has begun.
+// fitting calls what servers and executables do for: operations may be registered after the process has begun.
 type fitting struct {
 	activities.Caller
 	options *Options
@@ -124,7 +124,7 @@ type fitting struct {
 // Call implements activities.Caller.
 func (c fitting) Call(ctx context.Context, r activities.Request) (activities.Answer, error) {
 	n := r.Node
-	err := c.options.unfit(n.Activity(), n.ProviderType, n.Provider, n.Effect)
+	err := c.options.unfit(n.Activity(), n.ProviderType, n.Provider, n.Effect, n.Endpoints)
 	if err == nil {
 		err = c.options.shared(n.Activity(), n.Provider, n.Effect)
 	}

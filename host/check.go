@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/discover"
 	"chimera.ai/engine/ledger/witness"
 	"chimera.ai/engine/plan"
@@ -49,8 +47,8 @@ func (o Options) Check() error {
 	return witness.CheckAll(o.Witnesses, 0)
 }
 
-// servers refuses MCP servers that no call could reach, and those that do not do for the catalog's
-// operations.
+// servers refuses MCP servers that no call could reach, and servers and executables that do not do for the
+// catalog's operations.
 func (o Options) servers() error {
 	for _, name := range slices.Sorted(maps.Keys(o.Servers)) {
 		if err := o.Servers[name].Check(); err != nil {
@@ -62,27 +60,48 @@ func (o Options) servers() error {
 	}
 	for i := range o.Catalog.Templates {
 		t := &o.Catalog.Templates[i]
-		if err := o.unfit(t.Name(), t.ProviderType, t.Provider, t.Effect); err != nil {
+		if t.InProcess {
+			continue
+		}
+		if err := o.unfit(t.Name(), t.ProviderType, t.Provider, t.Effect, t.Endpoints); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// unfit is why, in production, an MCP server does not do for an operation: it has effects, and cannot
-// verify who calls it, or is started here and is not the same one each time.
-func (o *Options) unfit(operation string, of plan.ProviderType, provider string, effect plan.EffectClass) error {
-	if !o.production() || of != plan.MCP || effect == plan.Pure {
+// unfit is why, in production, what an operation with effects calls does not do for that: a remote server
+// that cannot verify who calls it, or a program that is not the same one each time that it is started here.
+// endpoints are those of the operation's template.
+func (o *Options) unfit(operation string, of plan.ProviderType, provider string, effect plan.EffectClass, endpoints []string) error {
+	if !o.production() || effect == plan.Pure {
 		return nil
 	}
-	s := o.Servers[provider]
-	if s.URL != "" && s.TLS.CertFile == "" && s.JWT == nil {
-		return fmt.Errorf("%s has effects, and nothing that is signed proves to the MCP server %s who calls it: set tls.cert_file and tls.key_file, or jwt, for it (mcpServers)", operation, provider)
+	s, executable := o.Servers[provider], o.Executables[provider]
+	what, command, args, pin := fmt.Sprintf("the MCP server %s (mcpServers)", provider), s.Command, s.Args, s.Pin
+	if of != plan.MCP {
+		what, command, args, pin = fmt.Sprintf("the executable %s (skills)", provider), executable.Command, executable.Args, executable.Pin
 	}
-	if u := discover.FindUnpinned(s.Command, s.Args); u != nil {
-		return fmt.Errorf("%s has effects, and the MCP server %s (mcpServers) is started as whatever version of a package there is then: name an exact one, or a digest (%s)", operation, provider, u)
+	if of == plan.MCP && s.URL != "" && s.TLS.CertFile == "" && s.JWT == nil {
+		return fmt.Errorf("%s has effects, and nothing that is signed proves to %s who calls it: set tls.cert_file and tls.key_file, or jwt, for it", operation, what)
 	}
-	return nil
+	if u := discover.FindUnpinned(command, args); u != nil {
+		return fmt.Errorf("%s has effects, and %s is started as whatever version of a package there is then: name an exact one, or a digest (%s)", operation, what, u)
+	}
+	if interpreted(command) && len(pin) == 0 {
+		return fmt.Errorf("%s has effects, and %s is run by %s, whose digest says nothing about what it runs: name its script, and what that loads, in pin", operation, what, command)
+	}
+	if command == "" || len(endpoints) > 0 {
+		return nil
+	}
+	advice := fmt.Sprintf("import its tools again with --here (chimera tools import %s --here)", provider)
+	if of != plan.MCP {
+		advice = "set endpoints in it to the digest of the program that you have looked at"
+		if digest, err := executable.Endpoint(); err == nil {
+			advice += ", which is now " + digest
+		}
+	}
+	return fmt.Errorf("%s has effects, and its template pins no endpoint, so that any program in the place of %s would be called: %s", operation, what, advice)
 }
 
 // shared is why, in production, the role effects does not call an operation: nobody has said that it
@@ -94,33 +113,14 @@ func (o *Options) shared(operation, provider string, effect plan.EffectClass) er
 	return nil
 }
 
-// commits reports whether an operation of an MCP server that is started here commits.
-func (o Options) commits(t *catalog.Template) bool {
-	return t.ProviderType == plan.MCP && t.Effect.Commits() && o.Servers[t.Provider].Command != ""
-}
-
 // interpreters run what a file says: their own digest says nothing of that.
 var interpreters = []string{
 	"bash", "bun", "dash", "deno", "dotnet", "env", "fish", "java", "ksh", "lua", "node", "nodejs", "perl", "php", "powershell", "pwsh", "python", "rscript", "ruby", "sh", "ts-node", "tsx", "uv", "zsh",
 }
 
-// warn logs, in production, which MCP servers commit and are run by an interpreter, with nothing else pinned.
-func (o Options) warn(ctx context.Context) {
-	if !o.production() || o.Catalog == nil {
-		return
-	}
-	bare := map[string]bool{}
-	for i := range o.Catalog.Templates {
-		t := &o.Catalog.Templates[i]
-		s := o.Servers[t.Provider]
-		name := strings.TrimRight(strings.ToLower(filepath.Base(s.Command)), "0123456789.")
-		if o.commits(t) && len(s.Pin) == 0 && slices.Contains(interpreters, name) {
-			bare[t.Provider] = true
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(bare)) {
-		o.Logger.WarnContext(ctx, "an MCP server commits, and what its interpreter runs is not pinned (mcpServers, pin)", "server", name, "command", o.Servers[name].Command)
-	}
+// interpreted reports whether a command is that of an interpreter, of whatever version.
+func interpreted(command string) bool {
+	return slices.Contains(interpreters, strings.TrimRight(strings.ToLower(filepath.Base(command)), "0123456789."))
 }
 
 // production reports whether others than the machine's user rely on what a host does.

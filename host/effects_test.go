@@ -94,11 +94,14 @@ func (a *acting) permitted(t *testing.T, run client.WorkflowRun) (n int) {
 // its money is held anew.
 func TestReleasedEffectsAreTriedAgain(t *testing.T) {
 	stage.Parallel(t)
-	a := act(t, "")
-	tool := filepath.Join(filepath.Dir(a.lines), "tool")
+	a := act(t, writes)
 	program := a.options.Executables["book"]
-	program.Command, program.Args = tool, nil
+	program.Dir = filepath.Join(filepath.Dir(a.lines), "folder")
 	a.options.Executables["book"] = program
+	if a.of != nil {
+		require.NoError(t, stage.Pin(a.options.Catalog, a.options.Executables))
+		a.Rely(t, a.ledger(), a.options.Catalog, a.options.Policy)
+	}
 	a.again(t)
 	cents := func(n int64) ledger.Money {
 		m, err := ledger.Minor(n, "USD")
@@ -115,8 +118,8 @@ func TestReleasedEffectsAreTriedAgain(t *testing.T) {
 		require.NoError(t, err)
 		return len(tasks)
 	}
-	require.Eventually(t, func() bool { return released() > 1 }, time.Minute, time.Millisecond, "there is no tool, and it is asked for again")
-	require.NoError(t, os.WriteFile(tool, []byte("#!/bin/sh\n"+writes+"\n"), 0o755))
+	require.Eventually(t, func() bool { return released() > 1 }, time.Minute, time.Millisecond, "the tool cannot be started, and is asked for again")
+	require.NoError(t, os.Mkdir(program.Dir, 0o755))
 	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
 	require.Len(t, a.written(t), 1)
 	b, err := a.ledger().Budget(t.Context(), "tester", "USD")

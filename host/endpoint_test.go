@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"os"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/activities"
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/contract"
@@ -20,6 +20,7 @@ import (
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
 )
@@ -161,57 +162,117 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestVersionsOfServersThatCommit: in production, a server that commits is the same at each start.
-func TestVersionsOfServersThatCommit(t *testing.T) {
+// TestWhatHasEffectsIsPinned: in production, a program with effects is the same one at each start.
+func TestWhatHasEffectsIsPinned(t *testing.T) {
 	own, err := payload.RoleKey(keys(t, "k1")[0], "effects")
 	require.NoError(t, err)
-	const refused, warned = "is started as whatever version", "what its interpreter runs is not pinned"
+	const version, run, endpoint = "is started as whatever version", "whose digest says nothing about what it runs", "its template pins no endpoint"
 	for line, c := range map[string]struct {
 		effect plan.EffectClass
 		pin    []string
 		want   string
+		// anywhere is set if the template pins no endpoint.
+		anywhere bool
 	}{
-		"npx -y @bank/mcp":              {effect: plan.Committing, want: refused},
-		"npx -y @bank/mcp@latest":       {effect: plan.Irreversible, want: refused},
+		"npx -y @bank/mcp":              {effect: plan.Committing, want: version},
+		"npx -y @bank/mcp@latest":       {effect: plan.Irreversible, want: version},
 		"npx -y @bank/mcp@1.2.3":        {effect: plan.Irreversible},
-		"uvx bank":                      {effect: plan.Committing, pin: []string{"uv.lock"}, want: refused},
-		"bunx bank":                     {effect: plan.Committing, want: refused},
-		"pnpm dlx bank":                 {effect: plan.Committing, want: refused},
-		"docker run -i --rm bank/mcp:1": {effect: plan.Committing, want: refused},
-		"env A=1 npx bank":              {effect: plan.Committing, want: refused},
-		"npx bank":                      {effect: plan.Pure},
-		"uvx bank --staged":             {effect: plan.Staged, want: refused},
-		"uvx pure":                      {effect: plan.Pure},
-		"node server.js":                {effect: plan.Committing, want: warned},
-		"/usr/bin/python3.12 server.py": {effect: plan.Irreversible, want: warned},
-		"sh -c server":                  {effect: plan.Committing, want: warned},
+		"npx -y @bank/mcp@1.2.3 any":    {effect: plan.Irreversible, want: endpoint, anywhere: true},
+		"uvx bank":                      {effect: plan.Committing, pin: []string{"uv.lock"}, want: version},
+		"bunx bank":                     {effect: plan.Committing, want: version},
+		"pnpm dlx bank":                 {effect: plan.Committing, want: version},
+		"docker run -i --rm bank/mcp:1": {effect: plan.Committing, want: version},
+		"env A=1 npx bank":              {effect: plan.Committing, want: version},
+		"npx bank":                      {effect: plan.Pure, anywhere: true},
+		"uvx bank --staged":             {effect: plan.Staged, want: version},
+		"uvx pure":                      {effect: plan.Pure, anywhere: true},
+		"node server.js":                {effect: plan.Committing, want: run},
+		"node staged.js":                {effect: plan.Staged, want: run},
+		"/usr/bin/python3.12 server.py": {effect: plan.Irreversible, want: run},
+		"sh -c server":                  {effect: plan.Committing, want: run},
 		"node server.js --pinned":       {effect: plan.Committing, pin: []string{"server.js"}},
-		"node reads.js":                 {effect: plan.Pure},
+		"node server.js --anywhere":     {effect: plan.Committing, pin: []string{"server.js"}, want: endpoint, anywhere: true},
+		"node reads.js":                 {effect: plan.Pure, anywhere: true},
 		"/opt/bank/mcp":                 {effect: plan.Committing},
+		"/opt/bank/mcp --anywhere":      {effect: plan.Committing, want: endpoint, anywhere: true},
+		"/opt/bank/mcp --staged":        {effect: plan.Staged, want: endpoint, anywhere: true},
+		"/opt/bank/mcp --pure":          {effect: plan.Pure, anywhere: true},
 		"docker run bank@sha256:" + fmt.Sprintf("%064d", 1): {effect: plan.Committing},
 	} {
-		t.Run(line, func(t *testing.T) {
-			words := strings.Fields(line)
-			var log bytes.Buffer
-			o := host.Options{
-				Store: store.Options{Driver: store.Postgres, URL: "postgres://127.0.0.1:1/x", Origin: "example.com/log", Dir: t.TempDir()},
-				Roles: []host.Role{host.RoleEffects}, Sealing: sealing(t, own), Trust: &trust.Bootstrap{Audience: trust.Prod}, Seen: "seen.json",
-				Servers: map[string]mcp.Server{"bank": {Command: words[0], Args: words[1:], Pin: c.pin, User: stage.ChildUser}}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-				Catalog: &catalog.Catalog{Templates: []catalog.Template{{ProviderType: plan.MCP, Provider: "bank", Operation: "pay", Effect: c.effect}}},
-			}
-			if c.want == refused {
-				require.ErrorContains(t, o.Check(), refused)
-				o.Dev = true
+		for _, of := range []plan.ProviderType{plan.MCP, plan.Skill} {
+			t.Run(string(of)+" "+line, func(t *testing.T) {
+				words := strings.Fields(line)
+				template := catalog.Template{ProviderType: of, Provider: "bank", Operation: "pay", Effect: c.effect}
+				if !c.anywhere {
+					template.Endpoints = []string{plan.DigestOf([]byte(line))}
+				}
+				o := host.Options{
+					Store: store.Options{Driver: store.Postgres, URL: "postgres://127.0.0.1:1/x", Origin: "example.com/log", Dir: t.TempDir()},
+					Roles: []host.Role{host.RoleEffects}, Sealing: sealing(t, own), Trust: &trust.Bootstrap{Audience: trust.Prod}, Seen: "seen.json",
+					Callers: map[string][]host.Role{"bank": {host.RoleEffects}}, Catalog: &catalog.Catalog{Templates: []catalog.Template{template}},
+				}
+				what, advice := "the MCP server bank (mcpServers)", "chimera tools import bank --here"
+				if of == plan.MCP {
+					o.Servers = map[string]mcp.Server{"bank": {Command: words[0], Args: words[1:], Pin: c.pin, User: stage.ChildUser}}
+				} else {
+					o.Executables = map[string]skills.Executable{"bank": {Command: words[0], Args: words[1:], Pin: c.pin, User: stage.ChildUser}}
+					what, advice = "the executable bank (skills)", "set endpoints in it"
+				}
+				late := o // the operation is registered after the process has begun
+				late.Catalog = nil
+				call := func() (called bool, err error) {
+					n := &plan.Node{ProviderType: of, Provider: "bank", Operation: "pay", Effect: c.effect, Endpoints: template.Endpoints}
+					_, err = host.Fitting(&late, caller(func() { called = true })).Call(t.Context(), activities.Request{Node: n})
+					return called, err
+				}
+				called, refused := call()
+				require.Equal(t, c.want == "", called)
+				if c.want == "" {
+					require.NoError(t, o.Check())
+					require.NoError(t, refused)
+					return
+				}
+				for _, err := range []error{o.Check(), refused} {
+					require.ErrorContains(t, err, "bank/pay has effects, and ")
+					require.ErrorContains(t, err, c.want)
+					require.ErrorContains(t, err, what)
+					require.Equal(t, c.want == endpoint, strings.Contains(err.Error(), advice), err)
+				}
+				require.Equal(t, contract.Blocked, failureKind(t, refused))
+				o.Dev, late.Dev = true, true
 				require.NoError(t, o.Check())
-				return
-			}
-			require.NoError(t, o.Check())
-			host.Warn(o)
-			require.Equal(t, c.want == warned, strings.Contains(log.String(), warned), log.String())
-			log.Reset()
-			o.Dev = true
-			host.Warn(o)
-			require.Empty(t, log.String())
-		})
+				called, refused = call()
+				require.NoError(t, refused)
+				require.True(t, called)
+			})
+		}
 	}
+}
+
+// failureKind is the kind of an error of a call.
+func failureKind(t *testing.T, err error) contract.Kind {
+	t.Helper()
+	var failure *contract.Error
+	require.ErrorAs(t, err, &failure)
+	return failure.Kind
+}
+
+// TestTheDigestOfAnExecutable that a template has to pin is said where it is missing.
+func TestTheDigestOfAnExecutable(t *testing.T) {
+	e := skills.Executable{Command: "/bin/cat", User: stage.ChildUser}
+	digest, err := e.Endpoint()
+	require.NoError(t, err)
+	own, err := payload.RoleKey(keys(t, "k1")[0], "effects")
+	require.NoError(t, err)
+	o := host.Options{
+		Store: store.Options{Driver: store.Postgres, URL: "postgres://127.0.0.1:1/x", Origin: "example.com/log", Dir: t.TempDir()},
+		Roles: []host.Role{host.RoleEffects}, Sealing: sealing(t, own), Trust: &trust.Bootstrap{Audience: trust.Prod}, Seen: "seen.json",
+		Executables: map[string]skills.Executable{"bank": e},
+		Catalog:     &catalog.Catalog{Templates: []catalog.Template{{ProviderType: plan.Skill, Provider: "bank", Operation: "pay", Effect: plan.Committing}}},
+	}
+	require.ErrorContains(t, o.Check(), "which is now "+digest)
+	o.Catalog.Templates[0].Endpoints = []string{digest}
+	require.NoError(t, o.Check())
+	o.Catalog.Templates[0].Endpoints, o.Catalog.Templates[0].InProcess = nil, true
+	require.NoError(t, o.Check(), "a Go skill of the same name is part of the worker")
 }

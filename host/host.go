@@ -240,7 +240,6 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	if err := o.confine(); err != nil {
 		return nil, err
 	}
-	o.warn(ctx)
 	h := &Host{options: o, refused: make(chan error, 1)}
 	defer func() {
 		if err != nil {

@@ -110,14 +110,14 @@ func (p *actingProcess) options() (o host.Options, err error) {
 	}
 	o.Roles, o.Client, o.Store = p.Roles, client.Options{HostPort: p.Address}, p.Store
 	o.Trust, o.Catalog, o.Policy, o.Drain = root, cat, bundle, time.Millisecond
-	o.Executables = map[string]skills.Executable{"book": {Command: "/bin/sh", Args: []string{"-c", tool}, Env: map[string]string{"DIR": p.Dir}}}
+	o.Executables = map[string]skills.Executable{"book": {Command: "/bin/sh", Args: []string{"-c", tool}, Pin: []string{"/bin/cat"}, Env: map[string]string{"DIR": p.Dir}}}
 	o.Callers = map[string][]host.Role{"book": {host.RoleEffects}}
 	if !o.Dev {
 		program := o.Executables["book"]
 		program.User = stage.ChildUser
 		o.Executables["book"] = program
 	}
-	return o, nil
+	return o, stage.Pin(cat, o.Executables)
 }
 
 // workActing is a worker process.

@@ -92,7 +92,22 @@ func newFilesServer(t *testing.T) *filesServer {
 	operations, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(strings.Replace(filesCatalog, "FINGERPRINT", written, 1))})
 	require.False(t, ds.HasErrors(), "%v", ds)
 	f.operations = operations
+	f.pins(t, f.server)
 	return f
+}
+
+// pins has the tool that writes pin where its server is.
+func (f *filesServer) pins(t *testing.T, s mcp.Server) {
+	t.Helper()
+	identity, err := s.Endpoint()
+	require.NoError(t, err)
+	digest, err := fingerprint.Endpoint(identity)
+	require.NoError(t, err)
+	for i := range f.operations.Templates {
+		if f.operations.Templates[i].Effect != plan.Pure {
+			f.operations.Templates[i].Endpoints = []string{digest}
+		}
+	}
 }
 
 // manifest signs a manifest of the server, with a report of the suite or without.

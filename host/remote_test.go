@@ -14,7 +14,6 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/host"
-	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/plan"
@@ -76,14 +75,13 @@ func TestWhoCallsEffects(t *testing.T) {
 		effect plan.EffectClass
 		want   string
 	}{
-		"nothing":        {remote, plan.Committing, "bank/pay has effects, and nothing that is signed proves to the MCP server bank who calls it"},
+		"nothing":        {remote, plan.Committing, "bank/pay has effects, and nothing that is signed proves to the MCP server bank (mcpServers) who calls it"},
 		"staged":         {remote, plan.Staged, "has effects"},
 		"a header":       {with(func(s *mcp.Server) { s.Headers = map[string]string{"Authorization": "x"} }), plan.Irreversible, "has effects"},
 		"OAuth":          {with(func(s *mcp.Server) { s.OAuth = &mcp.OAuth{} }), plan.Irreversible, "has effects"},
 		"a certificate":  {with(func(s *mcp.Server) { s.TLS.CertFile, s.TLS.KeyFile = "a", "b" }), plan.Irreversible, ""},
 		"tokens":         {with(func(s *mcp.Server) { s.JWT = &mcp.JWT{} }), plan.Committing, ""},
 		"no effects":     {remote, plan.Pure, ""},
-		"a child":        {mcp.Server{Command: "x", User: stage.ChildUser}, plan.Committing, ""},
 		"not to be used": {mcp.Server{URL: "http://example.com"}, plan.Pure, "the MCP server bank (mcpServers): its URL is not one of https"},
 	} {
 		t.Run(name, func(t *testing.T) {

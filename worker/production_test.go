@@ -27,6 +27,7 @@ import (
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/policy"
+	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
 )
@@ -43,7 +44,7 @@ kind: Catalog
 templates:
   - {provider_type: skill, provider_name: book, operation: write, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 2, on: [unsent]},
      input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]},
-     trust_requirement: allow_auto, status: allow_auto, cost: {expr: '"1.00"', currency: USD}}
+     trust_requirement: allow_auto, status: allow_auto, cost: {expr: '"1.00"', currency: USD}, endpoints: ["ENDPOINT"]}
   - {provider_type: skill, provider_name: look, operation: up, mode: deter, effect_class: pure, timeout_ms: 60000, retry_policy: {max_retries: 2},
      input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {line: {type: string}}, required: [line]},
      trust_requirement: allow_auto, status: allow_auto, cost: {expr: "0.01", currency: USD}}
@@ -79,6 +80,9 @@ const asksPlan = `{apiVersion: chimera/v1, kind: Plan, name: asks, version: "1",
   nodes: [{id: write, template: book/write, commit_policy: {approval: {groups: [{role: editor, min: 1}, {role: finance, min: 1}]}, rollback: {none: "what is written stays"}}}],
   edges: [$input.line -> write.line, write.ok -> $output.ok]}`
 
+// bookScript commits if it has the token.
+const bookScript = `test "$TOKEN" = commits && cat >> "$LINES_FILE" && echo >> "$LINES_FILE" && echo "{\"ok\":true}"`
+
 // guarded is the configuration of all workers of a deployment with effects. Each resolves
 // the secrets of its own role.
 const guarded = `
@@ -93,7 +97,7 @@ catalog: ../catalog.yaml
 policy: [../policy.yaml]
 children: {user: nobody}
 skills:
-  book: {cwd: /, command: /bin/sh, args: [-c, 'test "$TOKEN" = commits && cat >> "$LINES_FILE" && echo >> "$LINES_FILE" && echo "{\"ok\":true}"'],
+  book: {cwd: /, command: /bin/sh, args: [-c, '` + bookScript + `'], pin: [/bin/cat],
     env: {LINES_FILE: %q, TOKEN: '${env:TOKEN}'}, roles: [effects]}
   check: {cwd: /, command: /bin/sh, args: [-c, 'cat'], roles: [effects]}
   look: {cwd: /, command: /bin/sh, args: [-c, 'test -z "$TOKEN" && cat'], roles: [tools]}
@@ -119,9 +123,14 @@ func produce(t *testing.T, database string, begin ...host.Role) *production {
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
-	write("catalog.yaml", guardedCatalog)
+	book, err := skills.Executable{
+		Command: "/bin/sh", Args: []string{"-c", bookScript}, Dir: "/", Pin: []string{"/bin/cat"}, Env: map[string]string{"LINES_FILE": p.lines, "TOKEN": ""}, Public: []string{"LINES_FILE"},
+	}.Endpoint()
+	require.NoError(t, err)
+	said := strings.Replace(guardedCatalog, "ENDPOINT", book, 1)
+	write("catalog.yaml", said)
 	write("policy.yaml", guardedPolicy)
-	operations, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(guardedCatalog)})
+	operations, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(said)})
 	require.False(t, ds.HasErrors(), "%v", ds)
 	bundle, ds := policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(guardedPolicy)})
 	require.False(t, ds.HasErrors(), "%v", ds)

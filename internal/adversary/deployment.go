@@ -90,6 +90,7 @@ func rules(t testing.TB) (*catalog.Catalog, *policy.Bundle) {
 	t.Helper()
 	operations, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(toolCatalog)})
 	require.False(t, ds.HasErrors(), "%v", ds)
+	require.NoError(t, stage.Pin(operations, book("")))
 	bundle, ds := policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(toolPolicy)})
 	require.False(t, ds.HasErrors(), "%v", ds)
 	return operations, bundle
@@ -143,6 +144,13 @@ func Deploy(t testing.TB, bank Bank) *Deployment {
 	return d
 }
 
+// book is the tool, which writes to a file.
+func book(lines string) map[string]skills.Executable {
+	return map[string]skills.Executable{"book": {
+		Command: "/bin/sh", Args: []string{"-c", tool, "book"}, Pin: []string{"/bin/cat"}, User: stage.ChildUser, Env: map[string]string{"LINES_FILE": lines},
+	}}
+}
+
 // of are the options of a host of a role.
 func (d *Deployment) of(t testing.TB, role host.Role) host.Options {
 	t.Helper()
@@ -150,7 +158,7 @@ func (d *Deployment) of(t testing.TB, role host.Role) host.Options {
 	o := d.Options(t, role)
 	o.Client = client.Options{HostPort: server.Address, Namespace: server.Namespace}
 	o.Catalog, o.Policy = rules(t)
-	o.Executables = map[string]skills.Executable{"book": {Command: "/bin/sh", Args: []string{"-c", tool, "book"}, User: stage.ChildUser, Env: map[string]string{"LINES_FILE": filepath.Join(d.open, "lines")}}}
+	o.Executables = book(filepath.Join(d.open, "lines"))
 	o.Callers = map[string][]host.Role{"book": {host.RoleTools, host.RoleEffects}}
 	d.tools.configure(t, &o)
 	o.Logger = slog.New(slog.DiscardHandler)

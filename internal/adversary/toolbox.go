@@ -66,6 +66,7 @@ func newToolbox(t testing.TB, bank Bank) *toolbox {
 	require.NoError(t, err, "%s", out)
 	require.NoError(t, os.Mkdir(filepath.Join(b.dir, "shown"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(b.dir, "serve.sh"), []byte(serveScript), 0o644))
+	require.NoError(t, os.Chmod(b.dir, 0o755))
 	b.publisher, _, err = trust.NewKey()
 	require.NoError(t, err)
 	b.gone, _, err = trust.NewKey()

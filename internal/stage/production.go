@@ -16,7 +16,9 @@ import (
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/payload"
+	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
+	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
 )
@@ -117,6 +119,23 @@ func (p *Production) As(t testing.TB, user string) ledger.Store {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, opened.Close()) })
 	return opened.Ledger
+}
+
+// Pin has the operations of executables that have effects pin the programs, as they have to in production.
+func Pin(operations *catalog.Catalog, executables map[string]skills.Executable) error {
+	for i := range operations.Templates {
+		o := &operations.Templates[i]
+		e, ok := executables[o.Provider]
+		if !ok || o.ProviderType != plan.Skill || o.InProcess || o.Effect == plan.Pure {
+			continue
+		}
+		digest, err := e.Endpoint()
+		if err != nil {
+			return err
+		}
+		o.Endpoints = []string{digest}
+	}
+	return nil
 }
 
 // Rely states the policy, and what the catalog says of its operations.
