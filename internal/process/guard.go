@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"syscall"
 )
 
 // guard is a watchdog: a shell that reads from a pipe whose other end only
@@ -43,7 +42,7 @@ func watch(pgid int, mark string, as *User) *guard {
 	cmd.Dir = "/"
 	cmd.Stdin = r
 	// A group of its own: it must outlive what ends this process's group.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: as.credential()}
+	cmd.SysProcAttr = as.apart()
 	err = cmd.Start()
 	r.Close()
 	if err != nil {

@@ -39,7 +39,7 @@ type Spec struct {
 	// Dir is the working directory, or "" for this process's, and / if there is a User.
 	Dir string
 	// User is another user of this machine, by name or number, as whom the child runs, with no
-	// supplementary groups; or "" for that of this process. On Linux neither the child nor what it
+	// supplementary groups and no terminal; or "" for that of this process. On Linux neither the child nor what it
 	// starts can gain privileges (no_new_privs).
 	User string
 	// Memory bounds the private memory of each process of the group, in bytes

@@ -21,7 +21,9 @@ const LimitsMemory = true
 // attributes of a child; a held one stops before its first instruction, until
 // [limitMemory] lets it go.
 func attributes(held bool, as *User) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Ptrace: held, Credential: as.credential()}
+	attr := as.apart()
+	attr.Pdeathsig, attr.Ptrace = syscall.SIGKILL, held
+	return attr
 }
 
 // limitMemory bounds a held child and lets it go. os/exec has no place for

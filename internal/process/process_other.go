@@ -11,9 +11,7 @@ import (
 // LimitsMemory says whether [Spec.Memory] holds on this system.
 const LimitsMemory = false
 
-func attributes(_ bool, as *User) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Credential: as.credential()}
-}
+func attributes(_ bool, as *User) *syscall.SysProcAttr { return as.apart() }
 
 func limitMemory(int, uint64) error {
 	return errors.New("not supported yet: a memory bound on this system")

@@ -63,10 +63,12 @@ func (u *User) Reads(info fs.FileInfo) bool {
 	return of.Uid == u.UID || mode&look != 0 || of.Gid == u.GID && mode>>3&look != 0
 }
 
-// credential is what the kernel gives a child of the user; nil of no other user than this process's.
-func (u *User) credential() *syscall.Credential {
+// apart are the attributes of a child of the user, or of this process's if u is nil: a group of its own.
+// That of another user has a session of its own, too: otherwise it could open the terminal of this process,
+// and type there for whoever has started it.
+func (u *User) apart() *syscall.SysProcAttr {
 	if u == nil {
-		return nil
+		return &syscall.SysProcAttr{Setpgid: true}
 	}
-	return &syscall.Credential{Uid: u.UID, Gid: u.GID}
+	return &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: u.UID, Gid: u.GID}}
 }

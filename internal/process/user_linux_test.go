@@ -215,3 +215,51 @@ func TestReads(t *testing.T) {
 		require.Equal(t, looks, u.Reads(info), "%o", mode)
 	}
 }
+
+// TestNoTerminal: a child of another user cannot type into the terminal from which its parent was started,
+// nor can what watches over it, which has that user.
+func TestNoTerminal(t *testing.T) {
+	if unrooted(t); os.Getuid() != 0 {
+		return // a terminal is given away by root alone
+	}
+	terminal := openTerminal(t)
+	for user, want := range map[string]string{"": "open", other: "none"} {
+		parent := exec.CommandContext(t.Context(), os.Args[0])
+		parent.Env = append(os.Environ(), parentVar+"=(: <>/dev/tty) 2>/dev/null && echo open || echo none", "PROCESS_TEST_USER="+user)
+		parent.Stdin = terminal
+		parent.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		out, err := parent.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, parent.Start())
+		said := make([]byte, len(want))
+		_, err = io.ReadFull(out, said)
+		require.NoError(t, err)
+		require.Equal(t, want, string(said), "user %q", user)
+		require.NoError(t, parent.Process.Kill())
+		_ = parent.Wait()
+	}
+	p, err := Start(Spec{Command: "/bin/sh", Args: []string{"-c", "read x"}, User: other, Guard: true})
+	require.NoError(t, err)
+	defer p.closePipes()
+	for _, pid := range []int{p.PID, p.guard.cmd.Process.Pid} {
+		session, err := unix.Getsid(pid)
+		require.NoError(t, err)
+		require.Equal(t, pid, session)
+	}
+	require.NoError(t, p.Stop(time.Second))
+}
+
+// openTerminal makes a terminal.
+func openTerminal(t *testing.T) (terminal *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, master.Close()) })
+	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	terminal, err = os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, terminal.Close()) })
+	return terminal
+}
