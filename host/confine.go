@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,8 +18,12 @@ import (
 // started.
 var errUnconfined = errors.New("children are not confined")
 
-// child is a program that a host starts: what names it, and its user.
-type child struct{ name, user string }
+// child is a program that a host starts: what names it, its user, and what it is.
+type child struct {
+	name, user   string
+	command, dir string
+	pin          []string
+}
 
 // children lists what a host may start, in the order of names.
 func (o Options) children() (all []child) {
@@ -26,11 +32,12 @@ func (o Options) children() (all []child) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Servers)) {
 		if s := o.Servers[name]; s.URL == "" {
-			all = append(all, child{"the MCP server " + name + " (mcpServers)", s.User})
+			all = append(all, child{"the MCP server " + name + " (mcpServers)", s.User, s.Command, s.Dir, s.Pin})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Executables)) {
-		all = append(all, child{"the executable " + name + " (skills)", o.Executables[name].User})
+		e := o.Executables[name]
+		all = append(all, child{"the executable " + name + " (skills)", e.User, e.Command, e.Dir, e.Pin})
 	}
 	return all
 }
@@ -62,14 +69,15 @@ func (o Options) roles() string {
 }
 
 // confine checks that children which have a user of their own can be started as that user, who is another
-// one than this process's and may read nothing that is private.
+// one than this process's, may read nothing that is private, and change nothing that this process relies
+// on, nor what any of the children is.
 func (o Options) confine() error {
-	seen := map[string]bool{"": true}
-	for _, c := range o.children() {
-		if seen[c.user] {
+	users := map[string]*process.User{}
+	all := o.children()
+	for _, c := range all {
+		if c.user == "" || users[c.user] != nil {
 			continue
 		}
-		seen[c.user] = true
 		u, err := process.FindUser(c.user)
 		if err == nil {
 			err = process.CanConfine()
@@ -77,8 +85,59 @@ func (o Options) confine() error {
 		if err == nil {
 			err = readable(u, o.Private)
 		}
+		if err == nil {
+			err = changeable(u, false, slices.Concat(o.Private, o.Relied))
+		}
 		if err != nil {
 			return fmt.Errorf("%w: %s: %w", errUnconfined, c.name, err)
+		}
+		users[c.user] = u
+	}
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		for _, c := range all {
+			err := changeable(users[name], false, c.executables())
+			if err == nil {
+				err = changeable(users[name], true, c.pin)
+			}
+			if err != nil {
+				return fmt.Errorf("%w: %s: %w", errUnconfined, c.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// executables are where the command of a child may be: its path, or those that come before it on PATH, too.
+func (c child) executables() (all []string) {
+	if strings.ContainsRune(c.command, filepath.Separator) {
+		if filepath.IsAbs(c.command) {
+			return []string{c.command}
+		}
+		return []string{filepath.Join(c.dir, c.command)}
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		if dir == "" {
+			continue // a program that is found here is not started
+		}
+		file := filepath.Join(dir, c.command)
+		all = append(all, file)
+		if _, err := exec.LookPath(file); err == nil {
+			break
+		}
+	}
+	return all
+}
+
+// changeable returns an error if a user may change one of some files and folders, or with whole what is
+// in these folders.
+func changeable(u *process.User, whole bool, paths []string) error {
+	for _, path := range paths {
+		by, err := u.Changes(path, whole)
+		if err != nil {
+			return err
+		}
+		if by != "" {
+			return fmt.Errorf("the user %s of children may change %s, by %s: give that to root or to the worker's user, and take the right to write from others (chmod go-w)", u.Name, path, by)
 		}
 	}
 	return nil

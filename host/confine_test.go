@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"cmp"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -94,6 +95,70 @@ func TestProductionConfinesChildren(t *testing.T) {
 	}
 }
 
+// TestChildrenChangeNothing: no child may change what a worker relies on, nor what it or another child is.
+func TestChildrenChangeNothing(t *testing.T) {
+	require.NoError(t, process.CanConfine(), "this test needs root, or these capabilities")
+	nobody, err := process.FindUser(stage.ChildUser)
+	require.NoError(t, err)
+	file := func(dir, name string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, nil, mode))
+		require.NoError(t, os.Chmod(path, mode))
+		return path
+	}
+	closed, open := stage.Open(t), stage.Open(t)
+	require.NoError(t, os.Chmod(closed, 0o755))
+	good, bad, own := file(closed, "good", 0o755), file(open, "bad", 0o755), file(closed, "own", 0o755)
+	require.NoError(t, os.Chown(own, int(nobody.UID), 0))
+	link := filepath.Join(closed, "link")
+	require.NoError(t, os.Symlink(bad, link))
+	file(closed, "tree/a/script", 0o644)
+	file(closed, "loose/a/script", 0o646)
+	t.Setenv("PATH", open+":"+closed)
+	for name, c := range map[string]struct {
+		o    host.Options
+		want string
+	}{
+		"nothing":       {o: host.Options{Servers: map[string]mcp.Server{"a": {Command: good, Pin: []string{good, filepath.Join(closed, "tree")}}}}},
+		"nothing yet":   {o: host.Options{Relied: []string{filepath.Join(closed, "none")}}},
+		"a private one": {o: host.Options{Private: []string{file(closed, "key", 0o622)}}, want: filepath.Join(closed, "key")},
+		"its place":     {o: host.Options{Private: []string{file(open, "key", 0o600)}}, want: filepath.Join(open, "key")},
+		"configuration": {o: host.Options{Relied: []string{bad}}, want: bad},
+		"one to come":   {o: host.Options{Relied: []string{filepath.Join(open, "none")}}, want: filepath.Join(open, "none")},
+		"a server":      {o: host.Options{Servers: map[string]mcp.Server{"a": {Command: bad}}}, want: "the MCP server a (mcpServers): the user nobody of children may change " + bad},
+		"its own":       {o: host.Options{Servers: map[string]mcp.Server{"a": {Command: own}}}, want: "may change " + own},
+		"by a link":     {o: host.Options{Servers: map[string]mcp.Server{"a": {Command: link}}}, want: "may change " + link + ", by " + bad},
+		"in its folder": {o: host.Options{Servers: map[string]mcp.Server{"a": {Command: "./bad", Dir: open}}}, want: "may change " + bad},
+		"on PATH":       {o: host.Options{Servers: map[string]mcp.Server{"a": {Command: "good"}}}, want: "may change " + filepath.Join(open, "good")},
+		"a pin":         {o: host.Options{Servers: map[string]mcp.Server{"a": {Command: good, Pin: []string{bad}}}}, want: "may change " + bad},
+		"in a pin":      {o: host.Options{Servers: map[string]mcp.Server{"a": {Command: good, Pin: []string{filepath.Join(closed, "loose")}}}}, want: filepath.Join(closed, "loose/a/script")},
+		"a skill":       {o: host.Options{Executables: map[string]skills.Executable{"a": {Command: good, Pin: []string{own}}}}, want: "the executable a (skills)"},
+		"of another's":  {o: host.Options{Executables: map[string]skills.Executable{"a": {Command: own, User: "daemon"}}}, want: "the user nobody of children may change " + own},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := c.o
+			o.Roles, o.Dev = []host.Role{host.RoleTools}, true
+			o.Store = store.Options{Driver: store.Postgres, URL: "postgres://127.0.0.1:1/x", Origin: "example.com/log", Dir: t.TempDir(), InDatabase: true}
+			o.Client = client.Options{HostPort: "127.0.0.1:1"}
+			executables := map[string]skills.Executable{"last": {Command: good, User: stage.ChildUser}}
+			for name, e := range o.Executables {
+				e.User = cmp.Or(e.User, stage.ChildUser)
+				executables[name] = e
+			}
+			for name, s := range o.Servers {
+				s.User = stage.ChildUser
+				o.Servers[name] = s
+			}
+			o.Executables = executables
+			_, err := host.New(t.Context(), o)
+			require.Error(t, err, "there is no database")
+			require.Equal(t, c.want != "", host.Unusable(err), "%v", err)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
 // TestWhoMayNotReadWhat: the configuration says as whom children run, and which files are for the worker
 // alone.
 func TestWhoMayNotReadWhat(t *testing.T) {
@@ -133,6 +198,9 @@ skills:
 	require.Equal(t, map[string]string{"a": "nobody", "c": "", "d": "daemon", "e": "nobody"}, users)
 	require.Equal(t, []string{"a.secret", "c.key", "c.secret", "payload.key", "temporal.toml",
 		"ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db-journal", "ledger.key", "subjects", "blobs"}, names(t, dir, o.Private))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{file, filepath.Join(dir, "c.pem"), self}, o.Relied)
 	o, ds, err = host.Settings(resolved.Unconfined())
 	require.NoError(t, err)
 	require.Empty(t, ds)

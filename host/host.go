@@ -148,6 +148,9 @@ type Options struct {
 	// Private are files and folders that no user of Executables and Servers may read, such as those with
 	// secrets.
 	Private []string
+	// Relied are further files by which the host decides what it does, such as its configuration: no user
+	// of Executables and Servers may change them, nor what is Private, nor what these programs are.
+	Relied []string
 	// MCP bounds the MCP clients; its zero value has defaults.
 	MCP mcp.Options
 

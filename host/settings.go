@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -268,6 +269,21 @@ func (o *Options) settleTools(c config.Config) {
 		}
 	}
 	o.Private = append(c.SecretFiles(), o.Store.Private()...)
+	o.Relied = relied(c)
+}
+
+// relied are the files by which a worker of a configuration decides what it does, itself included.
+func relied(c config.Config) []string {
+	all := slices.Concat([]string{c.File, c.CatalogFile, c.ToolsFile, c.Trust.Bootstrap, c.Trust.Seen, c.Temporal.TLS.CAFile}, c.PolicyFiles)
+	for _, s := range c.MCPServers {
+		all = append(all, s.Manifest, s.TLS.CAFile, s.TLS.CertFile)
+	}
+	if self, err := os.Executable(); err == nil {
+		all = append(all, self)
+	}
+	all = named(all)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Servers returns the MCP servers of a configuration whose secrets were resolved. They run as the user of

@@ -263,3 +263,90 @@ func openTerminal(t *testing.T) (terminal *os.File) {
 	t.Cleanup(func() { require.NoError(t, terminal.Close()) })
 	return terminal
 }
+
+// TestChanges: by what a user may change what a path leads to.
+func TestChanges(t *testing.T) {
+	if unrooted(t); os.Getuid() != 0 {
+		return // a file is given away by root alone
+	}
+	u, err := FindUser(other)
+	require.NoError(t, err)
+	uid, gid := int(u.UID), int(u.GID)
+	dir := shared(t)
+	require.NoError(t, os.Chmod(dir, 0o755))
+	make := func(name string, mode os.FileMode, uid, gid int) string {
+		path := filepath.Join(dir, name)
+		if strings.HasSuffix(name, "/") {
+			require.NoError(t, os.Mkdir(path, 0o700))
+		} else {
+			require.NoError(t, os.WriteFile(path, []byte("was"), 0o600))
+		}
+		require.NoError(t, os.Chown(path, uid, gid))
+		require.NoError(t, os.Chmod(path, mode))
+		return path
+	}
+	link := func(name, to string, uid int) {
+		require.NoError(t, os.Symlink(to, filepath.Join(dir, name)))
+		require.NoError(t, os.Lchown(filepath.Join(dir, name), uid, 0))
+	}
+	make("closed/", 0o755, 0, 0)
+	make("closed/file", 0o755, 0, 0)
+	make("closed/writable", 0o646, 0, 0)
+	make("closed/own", 0o444, uid, 0)
+	make("closed/of group", 0o664, 0, gid)
+	make("closed/of another group", 0o664, 0, 0)
+	make("open/", 0o777, 0, 0)
+	make("open/file", 0o755, 0, 0)
+	make("open/below/", 0o755, 0, 0)
+	make("open/below/file", 0o755, 0, 0)
+	make("theirs/", 0o555, uid, 0)
+	make("theirs/file", 0o755, 0, 0)
+	make("sticky/", os.ModeSticky|0o777, 0, 0)
+	make("sticky/file", 0o755, 0, 0)
+	make("sticky/own", 0o555, uid, 0)
+	make("sticky theirs/", os.ModeSticky|0o755, uid, 0)
+	make("sticky theirs/file", 0o755, 0, 0)
+	make("tree/", 0o755, 0, 0)
+	make("tree/a/", 0o755, 0, 0)
+	make("tree/a/file", 0o644, 0, 0)
+	make("tree with more/", 0o755, 0, 0)
+	make("tree with more/a/", os.ModeSticky|0o777, 0, 0)
+	link("closed/link", "file", 0)
+	link("closed/out", "../open/below/file", 0)
+	link("closed/absolute", filepath.Join(dir, "closed/own"), 0)
+	link("closed/folder", "../open/below", 0)
+	link("open/link", "../closed/file", 0)
+	link("sticky/link", "../closed/file", 0)
+	link("sticky/own link", "../closed/file", uid)
+	link("closed/loop", "loop", 0)
+	for name, want := range map[string]string{
+		"closed/file": "", "closed/of another group": "", "closed/link": "", "closed/./../closed/file": "", "closed/none": "", "closed/none/file": "",
+		"sticky/file": "", "sticky/link": "", "tree": "",
+		"closed/writable": "closed/writable", "closed/own": "closed/own", "closed/of group": "closed/of group",
+		"open/file": "open/file", "open/below/file": "open/below", "open/none": "open/none", "open/none/file": "open/none", "open": "open",
+		"theirs/file": "theirs/file", "sticky/own": "sticky/own", "sticky/none": "sticky/none", "sticky theirs/file": "sticky theirs/file",
+		"closed/out": "open/below", "closed/absolute": "closed/own", "closed/folder/file": "open/below", "open/link": "open/link", "sticky/own link": "sticky/own link",
+		"tree with more": "tree with more/a",
+	} {
+		if want != "" {
+			want = filepath.Join(dir, want)
+		}
+		got, err := u.Changes(filepath.Join(dir, filepath.FromSlash(name)), true)
+		require.NoError(t, err, name)
+		require.Equal(t, want, got, name)
+	}
+	got, err := u.Changes(filepath.Join(dir, "tree with more"), false)
+	require.NoError(t, err)
+	require.Empty(t, got)
+	_, err = u.Changes(filepath.Join(dir, "closed/loop"), false)
+	require.ErrorContains(t, err, "too many symbolic links")
+	// The kernel says so, too.
+	for path, changed := range map[string]bool{"closed/file": false, "sticky/file": false, "open/below/file": true, "closed/of group": true, "closed/of another group": false} {
+		path = filepath.Join(dir, path)
+		_ = exec.CommandContext(t.Context(), "setpriv", "--reuid="+u.Name, "--regid="+strconv.Itoa(gid), "--clear-groups", "sh", "-c",
+			`p=$1; echo is >"$p" || { mv "$p" "$p.was" && echo is >"$p"; } || { d=$(dirname "$p"); mv "$d" "$d.was" && mkdir "$d" && echo is >"$p"; }`, "sh", path).Run()
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, changed, string(text) != "was", path)
+	}
+}
