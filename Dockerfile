@@ -14,8 +14,10 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
 
 # Debian rather than an empty image: MCP servers and executable skills run as
 # children of the worker and need a system around them. Build FROM this image to
-# add the programs that yours need.
+# add the programs that yours need, which root owns. The user chimera-children, as whom
+# they run, owns nothing.
 FROM debian:12.12-slim
+RUN useradd --system --uid 10002 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin chimera-children
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/chimera-worker /out/chimera /usr/local/bin/
 COPY --from=build --chown=10001:10001 /state/chimera /var/lib/chimera

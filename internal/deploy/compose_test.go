@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"io/fs"
 	"maps"
 	"net/url"
 	"os"
@@ -45,8 +46,8 @@ var needed = map[string]string{
 var roles = []string{"effects", "engine", "guardian", "tools"}
 
 // load reads docker-compose.yml as `docker compose` would, with exactly env as
-// environment.
-func load(t *testing.T, env map[string]string) (*types.Project, error) {
+// environment, and more files over it.
+func load(t *testing.T, env map[string]string, more ...string) (*types.Project, error) {
 	t.Helper()
 	var list []string
 	for k, v := range env {
@@ -54,7 +55,7 @@ func load(t *testing.T, env map[string]string) (*types.Project, error) {
 	}
 	file, err := filepath.Abs(filepath.Join(root, "docker-compose.yml"))
 	require.NoError(t, err)
-	options, err := cli.NewProjectOptions([]string{file}, cli.WithEnv(list))
+	options, err := cli.NewProjectOptions(append([]string{file}, more...), cli.WithEnv(list))
 	require.NoError(t, err)
 	return options.LoadProject(context.Background())
 }
@@ -291,8 +292,23 @@ func TestVolumes(t *testing.T) {
 	}, kept)
 }
 
-// TestWorkersAreConfined: they start third-party programs.
+// TestWorkersAreConfined: they start third-party programs. Those that do so for production have the
+// capabilities for that, and nobody else has any.
 func TestWorkersAreConfined(t *testing.T) {
+	for name, s := range project(t).Services {
+		starts := name == "tools" || name == "effects"
+		require.Equal(t, starts, s.User != "", name)
+		require.Equal(t, starts, len(s.CapAdd) > 0, name)
+		require.Equal(t, starts, s.Environment["CHIMERA_CHILDREN_USER"] != nil, name)
+		if starts {
+			require.Equal(t, []string{"SETUID", "SETGID", "KILL"}, []string(s.CapAdd))
+			require.Equal(t, "chimera-children", *s.Environment["CHIMERA_CHILDREN_USER"])
+			require.Positive(t, s.PidsLimit)
+			require.Equal(t, []string{"setpriv", "--reuid=10001", "--regid=10001", "--clear-groups"}, []string(s.Entrypoint)[:4])
+			require.Equal(t, "chimera-worker", s.Entrypoint[len(s.Entrypoint)-1])
+			require.Equal(t, []string{"CMD", "setpriv", "--reuid=10001", "--regid=10001", "--clear-groups"}, []string(s.HealthCheck.Test)[:5])
+		}
+	}
 	for _, role := range roles {
 		w := project(t).Services[role]
 		require.True(t, w.ReadOnly)
@@ -304,8 +320,28 @@ func TestWorkersAreConfined(t *testing.T) {
 	}
 	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
 	require.NoError(t, err)
-	require.Regexp(t, `(?m)^USER [1-9]\d*:[1-9]\d*$`, string(dockerfile))
+	require.Regexp(t, `(?m)^USER 10001:10001$`, string(dockerfile))
+	require.Regexp(t, `(?m)^RUN useradd .* chimera-children$`, string(dockerfile))
 	require.Contains(t, string(dockerfile), "CGO_ENABLED=0")
+}
+
+// TestWorkersWithoutChildren: the override file of docs/operate.md takes the right to start children away.
+func TestWorkersWithoutChildren(t *testing.T) {
+	operate, err := os.ReadFile(filepath.Join(root, "docs", "operate.md"))
+	require.NoError(t, err)
+	_, text, ok := strings.Cut(string(operate), "override file of\nCompose:\n\n```yaml part\n")
+	require.True(t, ok)
+	text, _, _ = strings.Cut(text, "```")
+	file := filepath.Join(t.TempDir(), "override.yml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	p, err := load(t, needed, file)
+	require.NoError(t, err)
+	s := p.Services["tools"]
+	require.Empty(t, s.CapAdd)
+	require.Equal(t, []string{"ALL"}, []string(s.CapDrop))
+	require.Equal(t, "10001:10001", s.User)
+	require.Equal(t, []string{"chimera-worker"}, []string(s.Entrypoint))
+	require.Equal(t, "chimera", s.HealthCheck.Test[1], "it needs no right, either")
 }
 
 // TestVariablesAreDocumented: docs/operate.md has a row for each variable that
@@ -352,8 +388,12 @@ func TestCommandsExist(t *testing.T) {
 	require.NoError(t, err)
 	p, err = p.WithProfiles([]string{"effects", "people"})
 	require.NoError(t, err)
-	dir := t.TempDir()
-	cluster, err := pgtest.Start(t.Context(), dir)
+	require.Zero(t, os.Getuid(), "this test needs root, as which containers begin")
+	dir, err := os.MkdirTemp("", "deploy")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	cluster, err := pgtest.Start(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(cluster.Kill)
 	at, err := url.Parse(cluster.URL("postgres"))
@@ -365,12 +405,14 @@ func TestCommandsExist(t *testing.T) {
 	require.NoError(t, os.Rename(filepath.Join(dir, "worker"), filepath.Join(dir, "chimera-worker")))
 	require.NoError(t, os.Rename(filepath.Join(dir, "starter"), filepath.Join(dir, "chimera")))
 	state := filepath.Join(dir, "state")
+	require.NoError(t, os.Mkdir(state, 0o755))
 	for _, role := range roles {
-		require.NoError(t, os.MkdirAll(filepath.Join(state, role), 0o700))
+		require.NoError(t, os.Mkdir(filepath.Join(state, role), 0o700))
 	}
 	settings := filepath.Join(dir, "chimera.yaml")
-	require.NoError(t, os.WriteFile(settings, []byte("{}\n"), 0o600))
-	// command is that of a service, where its volumes are folders of this machine.
+	require.NoError(t, os.WriteFile(settings, []byte("skills: {words: {command: cat, cwd: /, roles: [tools]}}\n"), 0o644))
+	// command is that of a service, where its volumes are folders of this machine. What adds capabilities
+	// begins as root, with these alone, as in its container.
 	command := func(service string, words ...string) *exec.Cmd {
 		s := p.Services[service]
 		here := func(text string) string {
@@ -383,6 +425,14 @@ func TestCommandsExist(t *testing.T) {
 			}
 			return text
 		}
+		if len(s.CapAdd) > 0 {
+			require.Contains(t, s.SecurityOpt, "no-new-privileges:true")
+			set := "-all"
+			for _, name := range s.CapAdd {
+				set += ",+" + strings.ToLower(name)
+			}
+			words = append([]string{"setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set=" + set}, words...)
+		}
 		cmd := exec.CommandContext(t.Context(), words[0])
 		if name := filepath.Join(dir, words[0]); strings.HasPrefix(words[0], "chimera") {
 			cmd = exec.CommandContext(t.Context(), name)
@@ -390,12 +440,14 @@ func TestCommandsExist(t *testing.T) {
 		for _, word := range words[1:] {
 			cmd.Args = append(cmd.Args, here(word))
 		}
-		cmd.Dir, cmd.Env = dir, []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "PGPORT=" + at.Port()}
+		cmd.Dir, cmd.Env = dir, []string{"HOME=" + dir, "PATH=" + dir + ":" + os.Getenv("PATH"), "PGPORT=" + at.Port()}
 		for key, value := range s.Environment {
 			require.NotNil(t, value, key)
 			switch key {
 			case "TEMPORAL_ADDRESS":
 				cmd.Env = append(cmd.Env, key+"=127.0.0.1:1")
+			case "CHIMERA_CHILDREN_USER":
+				cmd.Env = append(cmd.Env, key+"=nobody") // the other is one of the image
 			case "PGHOST":
 				cmd.Env = append(cmd.Env, key+"=127.0.0.1")
 			case "PGUSER":
@@ -417,9 +469,29 @@ func TestCommandsExist(t *testing.T) {
 			require.NoError(t, err, "%s: %s", job, out)
 		}
 	}
-	for _, role := range []string{"engine", "tools"} {
+	// worker is the command of a role.
+	worker := func(role string, more ...string) *exec.Cmd {
 		w := p.Services[role]
-		cmd := command(role, append([]string{"chimera-worker"}, w.Command...)...)
+		entry := []string{"chimera-worker"}
+		if w.Entrypoint != nil {
+			entry = slices.Clone(w.Entrypoint)
+		}
+		return command(role, slices.Concat(entry, more, w.Command)...)
+	}
+	for _, role := range []string{"tools", "effects"} {
+		// In the container, the jobs have that user.
+		require.NoError(t, filepath.WalkDir(filepath.Join(state, role), func(path string, _ fs.DirEntry, err error) error {
+			require.NoError(t, err)
+			return os.Chown(path, 10001, 10001)
+		}))
+	}
+	bare := worker("tools")
+	bare.Args = slices.DeleteFunc(bare.Args, func(word string) bool { return strings.HasPrefix(word, "--ambient-caps=") })
+	out, err = bare.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "needs the capability CAP_SETUID", "it cannot do without")
+	for _, role := range []string{"engine", "tools"} {
+		cmd := worker(role)
 		log, err := cmd.StderrPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
@@ -434,7 +506,7 @@ func TestCommandsExist(t *testing.T) {
 		require.NoError(t, cmd.Wait())
 	}
 	for _, role := range []string{"guardian", "effects"} {
-		out, err := command(role, append([]string{"chimera-worker"}, p.Services[role].Command...)...).CombinedOutput()
+		out, err := worker(role).CombinedOutput()
 		require.Error(t, err)
 		require.Contains(t, string(out), "need a root of trust (trust.bootstrap)", "it got as far as that, with its keys and its database")
 	}
@@ -446,7 +518,7 @@ func TestCommandsExist(t *testing.T) {
 		require.ErrorAs(t, err, &exit, "%s", out)
 		require.Equal(t, 3, exit.ExitCode(), "%s: %s", role, out)
 		require.Contains(t, string(out), "127.0.0.1:1", "it got as far as the server")
-		wrong := command(role, append([]string{"chimera-worker", "-no-such-flag"}, w.Command...)...)
+		wrong := worker(role, "-no-such-flag")
 		_ = wrong.Run()
 		require.Equal(t, 2, wrong.ProcessState.ExitCode(), "and a wrong flag is told apart")
 	}

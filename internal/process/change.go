@@ -53,6 +53,8 @@ func (u *User) Changes(path string, whole bool) (string, error) {
 				return next, nil
 			}
 			return "", nil
+		case errors.Is(err, fs.ErrPermission) && !u.enters(info):
+			return "", nil // what is there, neither this process nor the user can tell
 		case err != nil:
 			return "", err
 		case u.replaces(info, entry):
@@ -104,6 +106,16 @@ func (u *User) writes(info fs.FileInfo) bool {
 	}
 	mode := info.Mode().Perm()
 	return of.Uid == u.UID || mode&0o002 != 0 || of.Gid == u.GID && mode&0o020 != 0
+}
+
+// enters reports whether the user may reach what is in a folder, or may allow that to themselves.
+func (u *User) enters(dir fs.FileInfo) bool {
+	of, ok := dir.Sys().(*syscall.Stat_t)
+	if !ok {
+		return true
+	}
+	mode := dir.Mode().Perm()
+	return of.Uid == u.UID || mode&0o001 != 0 || of.Gid == u.GID && mode&0o010 != 0
 }
 
 // replaces reports whether the user may put something else in the place of an entry of a folder.

@@ -350,3 +350,31 @@ func TestChanges(t *testing.T) {
 		require.Equal(t, changed, string(text) != "was", path)
 	}
 }
+
+// TestChangesBehindClosedFolders: what neither this process nor the user can look at, the user does not
+// change. What the user alone can look at, nobody knows.
+func TestChangesBehindClosedFolders(t *testing.T) {
+	const variable = "PROCESS_TEST_FOLDER"
+	if os.Getuid() == 0 {
+		u, err := FindUser(other)
+		require.NoError(t, err)
+		dir := shared(t)
+		require.NoError(t, os.Chmod(dir, 0o755))
+		for name, uid := range map[string]int{"closed": 0, "theirs": int(u.UID)} {
+			require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+			require.NoError(t, os.Chown(filepath.Join(dir, name), uid, 0))
+		}
+		t.Setenv(variable, dir)
+	}
+	if !unrooted(t) {
+		return
+	}
+	u, err := FindUser(other)
+	require.NoError(t, err)
+	dir := os.Getenv(variable)
+	by, err := u.Changes(filepath.Join(dir, "closed/file"), false)
+	require.NoError(t, err)
+	require.Empty(t, by)
+	_, err = u.Changes(filepath.Join(dir, "theirs/file"), false)
+	require.ErrorIs(t, err, os.ErrPermission)
+}
