@@ -146,8 +146,9 @@ chaos: server ## kill what writes the ledger, and what has to do with effects, i
 	go test -timeout 240m -count=1 -v -run 'TestKills' ./host -kills $(KILLS)
 
 .PHONY: production
-production: server ## the tests of effects once more, in production: on PostgreSQL, with a host, a database user and keys for each role
+production: server ## the tests of effects once more, in production: on PostgreSQL, with a host, a database user and keys for each role, and children of another user, who look for what is kept from them
 	go test -timeout 60m -count=1 $(SHORT) ./host -production
+	go test -timeout 20m -count=1 $(SHORT) ./worker ./internal/process
 
 .PHONY: verify
 verify: ## modules are tidy and as published, generated files are as their sources say

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,10 +16,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"chimera.ai/engine/fingerprint"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/internal/process"
 	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/store"
+	"chimera.ai/engine/trust"
 )
 
 // hunted is the configuration of a worker whose children look for its secrets.
@@ -30,10 +36,10 @@ payload: {keys: ['${file:payload.key}']}
 catalog: catalog.yaml
 %s
 skills:
-  hunter: {command: %[3]q, cwd: /, env: {WORKER_TEST_HUNT: %[4]q}}
+  hunter: {command: %[3]q, cwd: /, env: {WORKER_TEST_HUNT: %[4]q, WORKER_TEST_GAINS: %[5]q}}
   bank: {command: bank, env: {A: '${env:BANK_TOKEN}', B: '${file:bank.secret}'}}
 mcpServers:
-  hound: {command: %[3]q, args: [serve], cwd: /, env: {WORKER_TEST_HUNT: %[4]q}}
+  hound: {command: %[3]q, args: [serve], cwd: /, env: {WORKER_TEST_HUNT: %[4]q, WORKER_TEST_GAINS: %[5]q}}
 `
 
 const huntedCatalog = `
@@ -100,6 +106,8 @@ func TestChildrenFindNothing(t *testing.T) {
 				require.Equal(t, c.memory && !restricted(), h.Traces)
 				require.Equal(t, !c.apart, h.Signals)
 				require.False(t, h.Dumps && !c.open)
+				require.Equal(t, !c.apart, h.Gains)
+				require.Equal(t, c.files, len(h.Changed) > 0, "%v", h.Changed)
 				for _, file := range []string{"bank.secret", "payload.key", "state/ledger.db"} {
 					require.Equal(t, c.files, slices.Contains(h.Opened, filepath.Join(w.dir, file)), "%s, %v", file, h.Opened)
 				}
@@ -107,6 +115,19 @@ func TestChildrenFindNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// gaining puts a copy of id that has set-user-ID into a folder.
+func gaining(t *testing.T, dir string) string {
+	t.Helper()
+	path, err := exec.LookPath("id")
+	require.NoError(t, err)
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	file := filepath.Join(dir, "id")
+	require.NoError(t, os.WriteFile(file, raw, 0o755))
+	require.NoError(t, os.Chmod(file, os.ModeSetuid|0o755))
+	return file
 }
 
 // restricted reports whether the kernel lets a process trace only what it has started.
@@ -143,7 +164,7 @@ func newHunted(t *testing.T, user uint32, apart bool) *huntedWorker {
 	}
 	folders := w.dir + ":" + w.temporary
 	for file, text := range map[string]string{
-		"etc/chimera.yaml": fmt.Sprintf(hunted, stage.Temporal(t).Address, children, w.program, folders), "etc/catalog.yaml": huntedCatalog,
+		"etc/chimera.yaml": fmt.Sprintf(hunted, stage.Temporal(t).Address, children, w.program, folders, gaining(t, place)), "etc/catalog.yaml": huntedCatalog,
 		"etc/payload.key": w.key, "etc/bank.secret": secret("file"), "etc/state/store/x": secret("store"), "tmp/x": secret("temporary"),
 	} {
 		at := filepath.Join(place, file)
@@ -192,4 +213,67 @@ func (w *huntedWorker) run(t *testing.T, program string) map[string]haul {
 	require.NoError(t, json.Unmarshal(raw, &hauls))
 	require.Len(t, hauls, 2)
 	return hauls
+}
+
+const hostileCatalog = `
+  - {provider_type: mcp, provider_name: hound, operation: hunt, mode: deter, effect_class: committing, timeout_ms: 120000, retry_policy: {max_retries: 0},
+     input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, required: [uid], properties: {uid: {type: integer}}},
+     trust_requirement: allow_auto, status: allow_auto, cost: {expr: "0.01", currency: USD}, endpoints: [%q]}
+`
+
+const hostilePlan = `{apiVersion: chimera/v1, kind: Plan, name: hostile, version: "1", agent: tester, allow: [pure, committing],
+  input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object},
+  nodes: [{id: hunt, template: hound/hunt, commit_policy: {rollback: {none: "what is found is found"}}}],
+  edges: [$input.line -> hunt.line, hunt.$ -> $output.$]}`
+
+// TestHostileServerWithEffects: in production, a server that is trusted with effects finds no key, no
+// secret of another, and no way to change what its worker does. It is what the admins have looked at, and
+// is not called any more once its file is another one.
+func TestHostileServerWithEffects(t *testing.T) {
+	place := stage.Open(t)
+	require.NoError(t, os.Chmod(place, 0o755))
+	program := filepath.Join(place, "program")
+	raw, err := os.ReadFile(os.Args[0])
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(program, raw, 0o755))
+	id := gaining(t, place)
+	folder := stage.Open(t)
+	require.NoError(t, os.Chmod(folder, 0o755))
+	server := mcp.Server{Command: program, Args: []string{serves}, Dir: "/", Env: map[string]string{envHunter: folder, envGains: id}, Public: []string{envHunter, envGains}}
+	identity, err := server.Endpoint()
+	require.NoError(t, err)
+	endpoint, err := fingerprint.Endpoint(identity)
+	require.NoError(t, err)
+	t.Setenv("BANK_TOKEN", secret("bank"))
+	p := produceIn(t, folder, pgtest.URL(t), addition{
+		catalog: fmt.Sprintf(hostileCatalog, endpoint), effects: ", hound/hunt", rules: "  - {id: hunts, type: hard, operations: [hound/hunt], require: 'true'}\n", plan: hostilePlan, acts: []trust.Act{&trust.WaiveManifest{Provider: "hound", Reason: "it is hostile"}},
+		config: fmt.Sprintf("  bank: {command: bank, env: {B: '${file:bank.secret}'}, roles: [effects]}\nmcpServers:\n  hound: {command: %q, args: [%s], cwd: /, env: {%s: %q, %s: %q}, roles: [effects]}\n", program, serves, envHunter, folder, envGains, id),
+	})
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "effects", "bank.secret"), []byte(secret("file")), 0o600))
+	require.NoError(t, filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		require.NoError(t, err)
+		if d.IsDir() {
+			return os.Chmod(path, 0o755)
+		}
+		return nil
+	}))
+	for _, role := range host.Roles() {
+		p.spawn(t, role)
+	}
+	var h haul
+	require.NoError(t, p.startOf(t, "hostile@1", "hostile", "x").Get(t.Context(), &h))
+	nobody, err := process.FindUser(stage.ChildUser)
+	require.NoError(t, err)
+	require.Equal(t, int(nobody.UID), h.UID)
+	require.Empty(t, h.Found)
+	require.Empty(t, h.Changed)
+	require.Empty(t, h.Opened, "only modes of files keep it out")
+	require.False(t, h.Traces || h.Signals || h.Dumps || h.Gains)
+
+	require.NoError(t, os.Remove(program))
+	require.NoError(t, os.WriteFile(program, append(raw, 0), 0o755))
+	p.kill(host.RoleEffects) // a server that runs is what it was
+	p.spawn(t, host.RoleEffects)
+	err = p.startOf(t, "hostile@1", "changed", "x").Get(t.Context(), nil)
+	require.ErrorContains(t, err, "drift")
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -26,6 +27,8 @@ const (
 	// envHunter makes this test binary a child of a worker that looks for the worker's secrets, and says
 	// in which folders.
 	envHunter = "WORKER_TEST_HUNT"
+	// envGains names a copy of id that has set-user-ID.
+	envGains = "WORKER_TEST_GAINS"
 	// hunts is the last argument of an executable, and serves of an MCP server.
 	hunts  = "hunt"
 	serves = "serve"
@@ -40,6 +43,10 @@ type haul struct {
 	// Found says where each kind of secret was, and Opened which files could be read.
 	Found  map[string][]string `json:"found"`
 	Opened []string            `json:"opened"`
+	// Changed says which files could be written to, and in which folders files could be made.
+	Changed []string `json:"changed"`
+	// Gains says whether a program with set-user-ID made it root.
+	Gains bool `json:"gains"`
 	// Traces and Signals say what the worker's process had to put up with, and Dumps whether the kernel
 	// may write its memory to a file when it crashes.
 	Traces  bool `json:"traces"`
@@ -64,7 +71,7 @@ func hunter() {
 
 // hunt looks wherever a child may think of.
 func hunt() *haul {
-	h := &haul{UID: os.Getuid(), Found: map[string][]string{}, Opened: []string{}}
+	h := &haul{UID: os.Getuid(), Found: map[string][]string{}, Opened: []string{}, Changed: []string{}}
 	worker := os.Getppid()
 	of := fmt.Sprintf("/proc/%d/", worker)
 	h.look("environment", read("/proc/self/environ"))
@@ -100,9 +107,16 @@ func hunt() *haul {
 		h.folder(of + "root" + dir)
 	}
 	h.folder(of + "cwd/")
+	h.Gains = strings.TrimSpace(string(output(os.Getenv(envGains), "-u"))) == "0"
 	slices.Sort(h.Opened)
 	h.Opened = slices.Compact(h.Opened)
 	return h
+}
+
+// output is what a program says.
+func output(program string, args ...string) []byte {
+	out, _ := exec.Command(program, args...).Output()
+	return out
 }
 
 func read(file string) []byte {
@@ -177,9 +191,32 @@ func traces(pid int) bool {
 	return true
 }
 
+// change notes whether a file can be changed, or what is in a folder. It changes nothing.
+func (h *haul) change(path string, d fs.DirEntry) {
+	var f *os.File
+	var err error
+	switch {
+	case d.IsDir():
+		if f, err = os.CreateTemp(path, "hunter"); err == nil {
+			_ = os.Remove(f.Name())
+		}
+	case d.Type().IsRegular():
+		f, err = os.OpenFile(path, os.O_WRONLY, 0)
+	default:
+		return
+	}
+	if err == nil {
+		f.Close()
+		h.Changed = append(h.Changed, path)
+	}
+}
+
 // folder reads what is in a folder, without those of processes.
 func (h *haul) folder(dir string) {
 	_ = filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if d != nil {
+			h.change(file, d)
+		}
 		if err != nil || !d.Type().IsRegular() {
 			return nil //nolint:nilerr // what cannot be read is not found
 		}

@@ -115,8 +115,21 @@ type production struct {
 
 func produce(t *testing.T, database string, begin ...host.Role) *production {
 	t.Helper()
+	return produceIn(t, t.TempDir(), database, addition{}, begin...)
+}
+
+// addition is what a deployment has besides: templates of the catalog, the names of operations with
+// effects, rules about them, keys of the configuration, a plan, and acts of the admins.
+type addition struct {
+	catalog, effects, rules, config, plan string
+	acts                                  []trust.Act
+}
+
+// produceIn is like produce, with a folder for the files of the workers, and more in it.
+func produceIn(t *testing.T, dir, database string, more addition, begin ...host.Role) *production {
+	t.Helper()
 	server := stage.Temporal(t)
-	p := &production{Production: stage.Produce(t, database), dir: t.TempDir(), processes: map[host.Role]*exec.Cmd{}}
+	p := &production{Production: stage.Produce(t, database), dir: dir, processes: map[host.Role]*exec.Cmd{}}
 	p.lines = filepath.Join(stage.Open(t), "lines")
 	write := func(name, text string) {
 		file := filepath.Join(p.dir, name)
@@ -127,12 +140,13 @@ func produce(t *testing.T, database string, begin ...host.Role) *production {
 		Command: "/bin/sh", Args: []string{"-c", bookScript}, Dir: "/", Pin: []string{"/bin/cat"}, Env: map[string]string{"LINES_FILE": p.lines, "TOKEN": ""}, Public: []string{"LINES_FILE"},
 	}.Endpoint()
 	require.NoError(t, err)
-	said := strings.Replace(guardedCatalog, "ENDPOINT", book, 1)
+	said := strings.Replace(guardedCatalog, "ENDPOINT", book, 1) + more.catalog
+	rules := strings.Replace(guardedPolicy, "unmodelled: [book/write", "unmodelled: [book/write"+more.effects, 1) + more.rules
 	write("catalog.yaml", said)
-	write("policy.yaml", guardedPolicy)
+	write("policy.yaml", rules)
 	operations, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(said)})
 	require.False(t, ds.HasErrors(), "%v", ds)
-	bundle, ds := policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(guardedPolicy)})
+	bundle, ds := policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(rules)})
 	require.False(t, ds.HasErrors(), "%v", ds)
 	root, err := p.Root.Encode()
 	require.NoError(t, err)
@@ -143,11 +157,14 @@ func produce(t *testing.T, database string, begin ...host.Role) *production {
 	applier, publisher := p.As(t, p.Applier), p.As(t, p.Publisher)
 	p.Begin(t, applier)
 	p.Rely(t, applier, operations, bundle)
+	if more.acts != nil {
+		p.State(t, applier, more.acts...)
+	}
 	limit, err := ledger.ParseMoney("41.00", "USD")
 	require.NoError(t, err)
 	p.State(t, applier, &trust.SetBudget{Agent: "tester", Currency: "USD", Every: ledger.Forever, Limit: limit})
 	for role := range p.Users {
-		write(string(role)+"/chimera.yaml", fmt.Sprintf(guarded, server.Address, p.Store.Subjects, p.Root.Digest(), p.lines))
+		write(string(role)+"/chimera.yaml", fmt.Sprintf(guarded, server.Address, p.Store.Subjects, p.Root.Digest(), p.lines)+more.config)
 		write(string(role)+"/payload.key", p.Keys[role])
 		if role != host.RoleTools {
 			write(string(role)+"/bootstrap.json", string(root))
@@ -163,6 +180,9 @@ func produce(t *testing.T, database string, begin ...host.Role) *production {
 	p.Publish(t, publisher, guardedPlan, operations, bundle)
 	p.Publish(t, publisher, directPlan, operations, bundle)
 	p.Publish(t, publisher, asksPlan, operations, bundle)
+	if more.plan != "" {
+		p.Publish(t, publisher, more.plan, operations, bundle)
+	}
 	for _, role := range begin {
 		p.spawn(t, role)
 	}
