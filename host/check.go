@@ -125,7 +125,7 @@ func interpreted(command string) bool {
 
 // production reports whether others than the machine's user rely on what a host does.
 func (o Options) production() bool {
-	return !o.Dev && (o.Store.Driver == store.Postgres || o.Trust != nil && o.Trust.Audience != trust.Dev)
+	return !o.Dev && (o.Production || o.Store.Driver == store.Postgres || o.Trust != nil && o.Trust.Audience != trust.Dev)
 }
 
 // apart refuses, in production, a process that could do what another role is to check.

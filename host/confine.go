@@ -86,7 +86,7 @@ func (o Options) confine() error {
 			err = readable(u, o.Private)
 		}
 		if err == nil {
-			err = changeable(u, false, slices.Concat(o.Private, o.Relied))
+			err = changeable(u, false, slices.Concat(o.Private, o.Relied, searched()))
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %s: %w", errUnconfined, c.name, err)
@@ -95,7 +95,7 @@ func (o Options) confine() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(users)) {
 		for _, c := range all {
-			err := changeable(users[name], false, c.executables())
+			err := changeable(users[name], false, named([]string{c.executable()}))
 			if err == nil {
 				err = changeable(users[name], true, c.pin)
 			}
@@ -107,25 +107,20 @@ func (o Options) confine() error {
 	return nil
 }
 
-// executables are where the command of a child may be: its path, or those that come before it on PATH, too.
-func (c child) executables() (all []string) {
-	if strings.ContainsRune(c.command, filepath.Separator) {
-		if filepath.IsAbs(c.command) {
-			return []string{c.command}
-		}
-		return []string{filepath.Join(c.dir, c.command)}
+// executable is the path of what is started, or "" if it is not there.
+func (c child) executable() string {
+	path := c.command
+	if !strings.ContainsRune(path, filepath.Separator) {
+		path, _ = exec.LookPath(path) // what is not found is not started
+	} else if !filepath.IsAbs(path) {
+		path = filepath.Join(c.dir, path)
 	}
-	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		if dir == "" {
-			continue // a program that is found here is not started
-		}
-		file := filepath.Join(dir, c.command)
-		all = append(all, file)
-		if _, err := exec.LookPath(file); err == nil {
-			break
-		}
-	}
-	return all
+	return path
+}
+
+// searched are the folders in which children, and what they start, look for programs.
+func searched() []string {
+	return slices.DeleteFunc(filepath.SplitList(os.Getenv("PATH")), func(dir string) bool { return dir == "" })
 }
 
 // changeable returns an error if a user may change one of some files and folders, or with whole what is

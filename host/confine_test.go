@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
@@ -15,6 +16,7 @@ import (
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/process"
 	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/skills"
@@ -95,6 +97,55 @@ func TestProductionConfinesChildren(t *testing.T) {
 	}
 }
 
+// TestToolsOfOneMachine: a worker that has the role tools alone reads no root of trust. Where there is one,
+// it confines its children, also beside a store that serves one machine.
+func TestToolsOfOneMachine(t *testing.T) {
+	key, _, err := trust.NewKey()
+	require.NoError(t, err)
+	logKey, _, err := ledger.NewKey("test.example.com/log")
+	require.NoError(t, err)
+	log, err := ledger.ParseKey(logKey)
+	require.NoError(t, err)
+	b := trust.Bootstrap{
+		Format: trust.BootstrapFormat, Deployment: "test", Audience: trust.Prod, Quorum: 2, Log: trust.LogKey{Origin: log.Name(), Key: log.Public()},
+		Witnesses: trust.Witnesses{Keys: []string{}}, Issued: ledger.At(time.Now()), Admins: []trust.Admin{{ID: "ada", Person: "ada", Key: key.Public()}, {ID: "ben", Person: "ben", Key: newKey(t).Public()}},
+	}
+	dev, err := trust.DevBootstrap(log.Name(), "ada", key, trust.LogKey{Origin: log.Name(), Key: log.Public()}, time.Now())
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		root    *trust.Bootstrap
+		missing bool
+		refused bool
+	}{"none": {}, "production": {root: &b, refused: true}, "out of reach": {root: &b, missing: true, refused: true}, "dev": {root: dev}} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			text := "store: {path: x.db, dir: blobs}\ntemporal: {address: '127.0.0.1:1'}\nmcpServers: {a: {command: a}}\n"
+			if c.root != nil {
+				raw, err := c.root.Encode()
+				require.NoError(t, err)
+				text += "trust: {bootstrap: bootstrap.json, pin: '" + c.root.Digest() + "'}\n"
+				if !c.missing {
+					require.NoError(t, os.WriteFile(filepath.Join(dir, "bootstrap.json"), raw, 0o600))
+				}
+			}
+			file := filepath.Join(dir, "chimera.yaml")
+			require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+			settings, ds := config.Load(file)
+			require.Empty(t, ds)
+			resolved, err := settings.Resolve("tools")
+			require.NoError(t, err)
+			o, ds, err := host.Settings(resolved)
+			require.NoError(t, err)
+			require.Empty(t, ds)
+			if err := o.Check(); c.refused {
+				require.ErrorContains(t, err, "the MCP server a (mcpServers) would run as the user of this worker (tools)")
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
 // TestChildrenChangeNothing: no child may change what a worker relies on, nor what it or another child is.
 func TestChildrenChangeNothing(t *testing.T) {
 	require.NoError(t, process.CanConfine(), "this test needs root, or these capabilities")
@@ -115,10 +166,9 @@ func TestChildrenChangeNothing(t *testing.T) {
 	require.NoError(t, os.Symlink(bad, link))
 	file(closed, "tree/a/script", 0o644)
 	file(closed, "loose/a/script", 0o646)
-	t.Setenv("PATH", open+":"+closed)
 	for name, c := range map[string]struct {
-		o    host.Options
-		want string
+		o          host.Options
+		path, want string
 	}{
 		"nothing":       {o: host.Options{Servers: map[string]mcp.Server{"a": {Command: good, Pin: []string{good, filepath.Join(closed, "tree")}}}}},
 		"nothing yet":   {o: host.Options{Relied: []string{filepath.Join(closed, "none")}}},
@@ -130,13 +180,16 @@ func TestChildrenChangeNothing(t *testing.T) {
 		"its own":       {o: host.Options{Servers: map[string]mcp.Server{"a": {Command: own}}}, want: "may change " + own},
 		"by a link":     {o: host.Options{Servers: map[string]mcp.Server{"a": {Command: link}}}, want: "may change " + link + ", by " + bad},
 		"in its folder": {o: host.Options{Servers: map[string]mcp.Server{"a": {Command: "./bad", Dir: open}}}, want: "may change " + bad},
-		"on PATH":       {o: host.Options{Servers: map[string]mcp.Server{"a": {Command: "good"}}}, want: "may change " + filepath.Join(open, "good")},
+		"on PATH":       {o: host.Options{Servers: map[string]mcp.Server{"a": {Command: "good"}}}, path: open + ":" + closed, want: "may change " + open},
+		"later on PATH": {o: host.Options{Servers: map[string]mcp.Server{"a": {Command: "good"}}}, path: closed + ":" + open, want: "may change " + open},
+		"found on PATH": {o: host.Options{Servers: map[string]mcp.Server{"a": {Command: "own"}}}, want: "may change " + own},
 		"a pin":         {o: host.Options{Servers: map[string]mcp.Server{"a": {Command: good, Pin: []string{bad}}}}, want: "may change " + bad},
 		"in a pin":      {o: host.Options{Servers: map[string]mcp.Server{"a": {Command: good, Pin: []string{filepath.Join(closed, "loose")}}}}, want: filepath.Join(closed, "loose/a/script")},
 		"a skill":       {o: host.Options{Executables: map[string]skills.Executable{"a": {Command: good, Pin: []string{own}}}}, want: "the executable a (skills)"},
 		"of another's":  {o: host.Options{Executables: map[string]skills.Executable{"a": {Command: own, User: "daemon"}}}, want: "the user nobody of children may change " + own},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Setenv("PATH", cmp.Or(c.path, closed))
 			o := c.o
 			o.Roles, o.Dev = []host.Role{host.RoleTools}, true
 			o.Store = store.Options{Driver: store.Postgres, URL: "postgres://127.0.0.1:1/x", Origin: "example.com/log", Dir: t.TempDir(), InDatabase: true}

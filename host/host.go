@@ -73,6 +73,9 @@ type Options struct {
 	// Dev allows what production refuses: payloads that are not sealed, beside a
 	// store on PostgreSQL.
 	Dev bool
+	// Production says that others than the machine's user rely on the host, although its roles read no
+	// root of trust, and its store serves one machine. Otherwise Trust and Store say it.
+	Production bool
 	// Client is how to reach Temporal. The host sets its data converter,
 	// external storage and logger. Its MetricsHandler, if any, counts what the
 	// SDK does, and [metrics.Retried].

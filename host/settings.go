@@ -222,6 +222,9 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 		if ds, err = o.settlePlans(c); err != nil {
 			return Options{}, nil, err
 		}
+	} else if c.Trust.Bootstrap != "" {
+		b, err := Bootstrap(c)
+		o.Production = err != nil || b.Audience != trust.Dev // the role need not be able to read it
 	}
 	return o, ds, nil
 }
