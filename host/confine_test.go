@@ -319,6 +319,44 @@ func TestOpenSecrets(t *testing.T) {
 	}
 }
 
+// TestFilesOfTheDatabase: what the driver of PostgreSQL reads is private.
+func TestFilesOfTheDatabase(t *testing.T) {
+	t.Setenv("HOME", "/home/chimera")
+	key, pass, service := "/home/chimera/.postgresql/postgresql.key", "/home/chimera/.pgpass", "/home/chimera/.pg_service.conf"
+	for _, c := range []struct {
+		url, variable string
+		want          []string
+	}{
+		{"postgres://a@127.0.0.1:1/x", "", []string{key, pass, service}},
+		{"postgres://a@127.0.0.1:1/x?sslmode=verify-full&sslkey=/etc/a%20key&sslcert=/etc/a.pem", "", []string{"/etc/a key", pass, service}},
+		{"host=h dbname=x sslkey = /etc/a.key passfile='/etc/it\\'s' sslrootcert=/etc/ca.pem", "", []string{"/etc/a.key", "/etc/it's", service}},
+		{"host=h", "PGSSLKEY", []string{"/etc/of.variable", pass, service}},
+		{"host=h", "PGPASSFILE", []string{key, "/etc/of.variable", service}},
+		{"host=h servicefile=/etc/s", "PGSERVICEFILE", []string{key, pass, "/etc/s"}},
+	} {
+		t.Run(c.url+c.variable, func(t *testing.T) {
+			if c.variable != "" {
+				t.Setenv(c.variable, "/etc/of.variable")
+			}
+			t.Setenv("DATABASE", c.url)
+			dir := t.TempDir()
+			t.Setenv("TEMPORAL_CONFIG_FILE", filepath.Join(dir, "none"))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "payload.key"), []byte(keys(t, "k1")[0]), 0o600))
+			file := filepath.Join(dir, "chimera.yaml")
+			require.NoError(t, os.WriteFile(file, []byte("store: {driver: postgres, url: '${env:DATABASE}', origin: example.com/log, blobs: database}\npayload: {keys: ['${file:payload.key}']}\ntemporal: {address: '127.0.0.1:1'}\n"), 0o600))
+			settings, ds := config.Load(file)
+			require.Empty(t, ds)
+			resolved, err := settings.Resolve("tools")
+			require.NoError(t, err)
+			o, ds, err := host.Settings(resolved)
+			require.NoError(t, err)
+			require.Empty(t, ds)
+			require.Subset(t, o.Private, c.want)
+			require.Len(t, o.Private, len(c.want)+2, "%v", o.Private) // the payload key, and Temporal's file
+		})
+	}
+}
+
 // names are paths relative to a folder.
 func names(t *testing.T, dir string, paths []string) (all []string) {
 	t.Helper()

@@ -271,7 +271,7 @@ func (o *Options) settleTools(c config.Config) {
 			o.Servers[name] = s
 		}
 	}
-	o.Private = append(c.SecretFiles(), o.Store.Private()...)
+	o.Private = slices.Concat(c.SecretFiles(), o.Store.Private(), databaseFiles(o.Store))
 	o.Relied = relied(c)
 }
 
