@@ -31,6 +31,7 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/process"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/witness"
 	"chimera.ai/engine/mcp"
@@ -234,7 +235,8 @@ type Host struct {
 }
 
 // New opens the store, connects to Temporal, prepares the catalog, and registers
-// everything. Nothing polls yet.
+// everything. Nothing polls yet. In production the process cannot be read or traced by others of its
+// user from then on, and leaves no core dump.
 func New(ctx context.Context, o Options) (_ *Host, err error) {
 	o = o.withDefaults()
 	if err := o.Deployment.Check(); err != nil {
@@ -242,6 +244,11 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	}
 	if err := o.Check(); err != nil {
 		return nil, err
+	}
+	if o.production() {
+		if err := process.Hide(); err != nil {
+			return nil, err
+		}
 	}
 	if err := o.confine(); err != nil {
 		return nil, err
