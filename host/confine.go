@@ -6,12 +6,12 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"chimera.ai/engine/internal/process"
+	"chimera.ai/engine/internal/program"
 )
 
 // errUnconfined is why a process does not begin: its children could read what it keeps, or cannot be
@@ -107,13 +107,11 @@ func (o Options) confine() error {
 	return nil
 }
 
-// executable is the path of what is started, or "" if it is not there.
+// executable is the path of what is started, or "" if it is not there, and so is not started.
 func (c child) executable() string {
-	path := c.command
-	if !strings.ContainsRune(path, filepath.Separator) {
-		path, _ = exec.LookPath(path) // what is not found is not started
-	} else if !filepath.IsAbs(path) {
-		path = filepath.Join(c.dir, path)
+	path, err := program.Program{Command: c.command, Dir: c.dir}.Executable()
+	if err != nil {
+		return ""
 	}
 	return path
 }

@@ -23,7 +23,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -101,6 +103,9 @@ func Start(s Spec) (*Process, error) {
 	p.cmd.Env = append(env, p.mark)
 	p.cmd.Dir = s.Dir
 	if s.Dir == "" && as != nil {
+		if strings.ContainsRune(s.Command, filepath.Separator) && !filepath.IsAbs(s.Command) {
+			return nil, fmt.Errorf("%s is relative to no folder, as the user %s", s.Command, as.Name) // whoever has looked at it was elsewhere
+		}
 		p.cmd.Dir = "/" // by a folder that is inherited, what is below a closed one can be read
 	}
 	if s.Memory > 0 && as != nil {

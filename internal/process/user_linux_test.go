@@ -95,6 +95,8 @@ func TestOtherUser(t *testing.T) {
 			require.Error(t, err, "%s", command)
 		}
 	}
+	_, err = Start(Spec{Command: "bin/true", User: other})
+	require.ErrorContains(t, err, "relative to no folder")
 	p, err := Start(Spec{Command: "bin/true", Dir: "/", User: other, Memory: 256 << 20})
 	require.NoError(t, err)
 	require.True(t, p.State().Success())

@@ -42,7 +42,7 @@ type Program struct {
 // 64 hexadecimal digits. Identity reads up to 1 GiB of the executable, and of what is pinned as much,
 // in up to 20,000 files. It refuses symbolic links in what is pinned.
 func (p Program) Identity() (map[string]any, error) {
-	path, err := p.executable()
+	path, err := p.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find the executable: %w", err)
 	}
@@ -76,8 +76,8 @@ func (p Program) Identity() (map[string]any, error) {
 	return all, nil
 }
 
-// executable finds the file that is executed.
-func (p Program) executable() (string, error) {
+// Executable finds the file that is executed.
+func (p Program) Executable() (string, error) {
 	path := p.Command
 	switch {
 	case !strings.ContainsRune(path, filepath.Separator):
