@@ -1,6 +1,8 @@
 package host
 
 import (
+	"errors"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -22,8 +24,9 @@ func databaseFiles(o store.Options) (all []string) {
 	files := map[string]string{"sslkey": os.Getenv("PGSSLKEY"), "passfile": os.Getenv("PGPASSFILE"), "servicefile": os.Getenv("PGSERVICEFILE")}
 	if home, err := os.UserHomeDir(); err == nil {
 		for key, name := range map[string]string{"sslkey": ".postgresql/postgresql.key", "passfile": ".pgpass", "servicefile": ".pg_service.conf"} {
-			if files[key] == "" {
-				files[key] = filepath.Join(home, name)
+			file := filepath.Join(home, name)
+			if _, err := os.Stat(file); files[key] == "" && !errors.Is(err, fs.ErrPermission) { // what the driver cannot reach, either
+				files[key] = file
 			}
 		}
 	}

@@ -304,6 +304,7 @@ func TestWorkersAreConfined(t *testing.T) {
 			require.Equal(t, []string{"SETUID", "SETGID", "KILL"}, []string(s.CapAdd))
 			require.Equal(t, "chimera-children", *s.Environment["CHIMERA_CHILDREN_USER"])
 			require.Positive(t, s.PidsLimit)
+			require.Equal(t, "/", *s.Environment["HOME"], "root's is closed to the worker")
 			require.Equal(t, []string{"setpriv", "--reuid=10001", "--regid=10001", "--clear-groups"}, []string(s.Entrypoint)[:4])
 			require.Equal(t, "chimera-worker", s.Entrypoint[len(s.Entrypoint)-1])
 			require.Equal(t, []string{"CMD", "setpriv", "--reuid=10001", "--regid=10001", "--clear-groups"}, []string(s.HealthCheck.Test)[:5])
