@@ -147,7 +147,8 @@ chaos: server ## kill what writes the ledger, and what has to do with effects, i
 
 .PHONY: production
 production: server ## the tests of effects once more, in production: on PostgreSQL, with a host, a database user and keys for each role, and children of another user, who look for what is kept from them
-	go test -timeout 60m -count=1 $(SHORT) ./host -production
+	go test -timeout 60m -count=1 $(SHORT) -skip '^($(LATER))$$' ./host -production
+	go test -timeout 60m -count=1 $(SHORT) -parallel 5 -run '^($(LATER))$$' ./host -production
 	go test -timeout 20m -count=1 $(SHORT) ./worker ./internal/process
 
 .PHONY: verify
