@@ -178,7 +178,7 @@ func (f *Effects) act(ctx, store context.Context, e *effect, call *contract.Call
 	// What is known is recorded also if the worker stops, or the call was cancelled.
 	store, stop := context.WithTimeout(context.WithoutCancel(store), settleTime)
 	defer stop()
-	return f.settle(ctx, store, e, call, i.Attempt, output, answer.Snapshots, err)
+	return f.settle(ctx, store, e, call, claim{i.Attempt, token}, output, answer.Snapshots, err)
 }
 
 // lateUse is the failure of a call whose permit was not used in time. Nothing was sent:
@@ -197,10 +197,16 @@ type answered struct {
 	Error  *contract.ErrorPayload `json:"error,omitempty"`
 }
 
+// claim is a call that was begun here, with the token that ends it.
+type claim struct {
+	attempt int
+	token   string
+}
+
 // settle records how a call ended. A failure has its own snapshots.
-func (f *Effects) settle(ctx, store context.Context, e *effect, call *contract.Call, attempt int, output any, seen *contract.Snapshots, failure error) (contract.Outcome, error) {
+func (f *Effects) settle(ctx, store context.Context, e *effect, call *contract.Call, begun claim, output any, seen *contract.Snapshots, failure error) (contract.Outcome, error) {
 	var err error
-	settlement := ledger.Effect{Settlement: ledger.Settlement{Attempt: attempt, State: ledger.Settled, Snapshots: seen}}
+	settlement := ledger.Effect{Settlement: ledger.Settlement{Attempt: begun.attempt, State: ledger.Settled, Snapshots: seen}, Token: begun.token}
 	var whole []byte
 	if failure == nil {
 		if whole, err = plan.Canonical(output); err != nil {

@@ -280,7 +280,7 @@ func TestLoadPublished(t *testing.T) {
 
 	for ref, want := range map[string]string{
 		"q@1":                    "no plan is published as q@1",
-		"old@1":                  "publish it again under a new version",
+		"old@1":                  "publish it again: chimera publish --again",
 		"lost@1":                 "not found",
 		"p":                      "neither name@version nor sha256:…",
 		"../p@1":                 "neither name@version nor sha256:…",

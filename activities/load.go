@@ -153,7 +153,7 @@ func (e *Engine) find(ctx context.Context, bench *Workbench, start *contract.Sta
 	}
 	if digest != published.Digest {
 		return nil, "", fail(ctx, nil, contract.Errorf(contract.Contract,
-			"%s@%s was published as %s: the catalog or the policy of this worker differs from what it was published with, and makes %s of its source. Give the worker those, which it reads when it starts, or publish the plan again (chimera publish --again)",
+			"%s@%s was published as %s: the catalog or the policy of this worker differs from what it was published with, and makes %s of its source. Give the worker those, which it reads when it starts, or publish it again: chimera publish --again",
 			published.Name, published.Version, published.Digest, digest))
 	}
 	if compiled.Name != published.Name || compiled.Version != published.Version {

@@ -500,7 +500,7 @@ func TestPublishedPlansRun(t *testing.T) {
 		require.Equal(t, digest, told(t, h.Store(), run).PlanDigest)
 	}
 	_, err = start("other@1.0.0")
-	require.Contains(t, failureOf(t, err).Message, "publish it again under a new version")
+	require.Contains(t, failureOf(t, err).Message, "publish it again: chimera publish --again")
 	state, _ := replayed(t, h.Store())
 	require.Equal(t, []string{"other@1.0.0", "test@1.0.0"}, sorted(state.Plans))
 }

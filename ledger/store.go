@@ -324,6 +324,9 @@ type Effect struct {
 	Output []byte
 	Spent  *Money
 	Result json.RawMessage
+	// Token is that of the claim, for whoever has made the call. Others only say of one that is
+	// over that nobody knows what it did.
+	Token string
 	// Orphaned: nobody else can end the call, since its run has ended. It is abandoned.
 	Orphaned bool
 }

@@ -152,7 +152,7 @@ func effect(ctx context.Context, s ledger.Store, id string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if i, err = s.Settle(ctx, id, ledger.Effect{Settlement: ledger.Settlement{Attempt: i.Attempt, State: ledger.Settled}, Output: []byte(id), Spent: &spent}); err != nil {
+		if i, err = s.Settle(ctx, id, ledger.Effect{Settlement: ledger.Settlement{Attempt: i.Attempt, State: ledger.Settled}, Token: id, Output: []byte(id), Spent: &spent}); err != nil {
 			return nil, err
 		}
 	}

@@ -117,7 +117,7 @@ func (d *deployment) permit(t testing.TB, a asked, approvals ...string) {
 	require.NoError(t, err)
 	i, err := d.store.Claim(t.Context(), a.ask.ID, got.Decision.ID, "token", time.Minute)
 	require.NoError(t, err)
-	_, err = d.store.Settle(t.Context(), a.ask.ID, ledger.Effect{Settlement: ledger.Settlement{Attempt: i.Attempt, State: ledger.Settled, OutputDigest: ledger.BodyDigest(nil)}})
+	_, err = d.store.Settle(t.Context(), a.ask.ID, ledger.Effect{Token: "token", Settlement: ledger.Settlement{Attempt: i.Attempt, State: ledger.Settled, OutputDigest: ledger.BodyDigest(nil)}})
 	require.NoError(t, err)
 }
 

@@ -30,7 +30,7 @@ func (d *deployment) unknown(t testing.TB, edit func(*approval.Request)) (asked,
 	require.NoError(t, err)
 	_, err = d.store.Claim(t.Context(), a.ask.ID, got.Decision.ID, "token", time.Minute)
 	require.NoError(t, err)
-	i, err := d.store.Settle(t.Context(), a.ask.ID, ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown}})
+	i, err := d.store.Settle(t.Context(), a.ask.ID, ledger.Effect{Token: "token", Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown}})
 	require.NoError(t, err)
 	until := ledger.At(time.Now().Add(24 * time.Hour))
 	request := approval.Request{
@@ -108,7 +108,7 @@ func TestStatements(t *testing.T) {
 			by := c.by(t, d, a, cat, dan)
 			_, err := d.store.CloseBarrier(t.Context(), a.barrier.ID, ledger.BarrierApproved, "")
 			require.NoError(t, err)
-			end := ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: c.end, Stated: slices.Sorted(slices.Values(by))}}
+			end := ledger.Effect{Token: "token", Settlement: ledger.Settlement{Attempt: 1, State: c.end, Stated: slices.Sorted(slices.Values(by))}}
 			if c.end == ledger.Settled {
 				end.Result = json.RawMessage(`{"stated":"executed"}`)
 			}

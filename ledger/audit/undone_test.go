@@ -31,7 +31,7 @@ func (s *saga) act(id string, end ledger.InvocationState, of *ledger.Compensatio
 	require.NoError(s.t, err)
 	i, err := s.store.Claim(s.t.Context(), id, got.Decision.ID, "token", time.Minute)
 	require.NoError(s.t, err)
-	e := ledger.Effect{Settlement: ledger.Settlement{Attempt: i.Attempt, State: end}}
+	e := ledger.Effect{Token: "token", Settlement: ledger.Settlement{Attempt: i.Attempt, State: end}}
 	if end == ledger.Settled {
 		e.OutputDigest = ledger.BodyDigest([]byte(id))
 	}
@@ -46,7 +46,7 @@ func (s *saga) failed(id string) {
 	require.NoError(s.t, err)
 	i, err := s.store.Claim(s.t.Context(), id, got.Decision.ID, "token", time.Minute)
 	require.NoError(s.t, err)
-	_, err = s.store.Settle(s.t.Context(), id, ledger.Effect{Settlement: ledger.Settlement{Attempt: i.Attempt, State: ledger.Settled}})
+	_, err = s.store.Settle(s.t.Context(), id, ledger.Effect{Token: "token", Settlement: ledger.Settlement{Attempt: i.Attempt, State: ledger.Settled}})
 	require.NoError(s.t, err)
 }
 

@@ -98,18 +98,18 @@ func permits(t *testing.T, open Open) {
 	a.Life = -time.Millisecond
 	first, err := permitted(ctx, s, run(), a)
 	require.NoError(t, err)
-	_, err = s.Claim(ctx, "late", first, "t", time.Minute)
+	_, err = s.Claim(ctx, "late", first, "token", time.Minute)
 	require.ErrorIs(t, err, ledger.ErrExpired)
 	a.Life = time.Minute
 	a.Digest = about("another") // it was never called
 	second, err := permitted(ctx, s, other, a)
 	require.NoError(t, err)
 	require.NotEqual(t, first, second)
-	i, err := s.Claim(ctx, "late", first, "t", time.Minute)
+	i, err := s.Claim(ctx, "late", first, "token", time.Minute)
 	require.ErrorIs(t, err, ledger.ErrConflict)
 	require.Equal(t, ledger.Permitted, i.State)
 	for range 2 {
-		i, err = s.Claim(ctx, "late", second, "t", time.Minute)
+		i, err = s.Claim(ctx, "late", second, "token", time.Minute)
 		require.NoError(t, err)
 		require.Equal(t, 1, i.Attempt)
 	}
@@ -143,7 +143,7 @@ func permits(t *testing.T, open Open) {
 	a.Digest, a.Approvals = func([]byte) (string, error) { return used[0].Action, nil }, []string{"a"}
 	i, err = s.Invocation(ctx, a.ID)
 	require.NoError(t, err)
-	i, err = s.Claim(ctx, a.ID, i.DecisionID, "t", time.Minute)
+	i, err = s.Claim(ctx, a.ID, i.DecisionID, "token", time.Minute)
 	require.NoError(t, err)
 	_, err = s.Settle(ctx, a.ID, ended(i.Attempt, ledger.Released))
 	require.NoError(t, err)
@@ -232,7 +232,7 @@ func holds(t *testing.T, open Open) {
 	pending(60, 0)
 	_, err = s.ExpireHolds(ctx)
 	require.NoError(t, err)
-	i, err := s.Claim(ctx, "paid", got.Decision.ID, "t", -time.Hour)
+	i, err := s.Claim(ctx, "paid", got.Decision.ID, "token", -time.Hour)
 	require.NoError(t, err)
 	h, err := s.Hold(ctx, "paid/2")
 	require.NoError(t, err)
@@ -257,7 +257,7 @@ func holds(t *testing.T, open Open) {
 	a = ask("again", 60)
 	a.Repeatable = true
 	_, got = judged(a)
-	_, err = s.Claim(ctx, "again", got.Decision.ID, "t", -time.Hour)
+	_, err = s.Claim(ctx, "again", got.Decision.ID, "token", -time.Hour)
 	require.NoError(t, err)
 	require.Len(t, listOf(s.Abandoned(ctx, 10)), 0, "its run is open")
 	st, got = judged(a)
@@ -265,7 +265,7 @@ func holds(t *testing.T, open Open) {
 	require.Equal(t, ledger.Decide, got.Course)
 	require.Equal(t, ledger.Calling, got.Invocation.State)
 	pending(60, 40)
-	i, err = s.Claim(ctx, "again", got.Decision.ID, "u", -time.Hour)
+	i, err = s.Claim(ctx, "again", got.Decision.ID, "token", -time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, 2, i.Attempt)
 	_, err = s.Settle(ctx, "again", ended(1, ledger.Released))

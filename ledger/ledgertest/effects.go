@@ -68,11 +68,11 @@ func done(t testing.TB, s ledger.Store, r ledger.Run, a ledger.Authorization, ou
 func settled(attempt int, output string) ledger.Effect {
 	return ledger.Effect{
 		Settlement: ledger.Settlement{Attempt: attempt, State: ledger.Settled, OutputDigest: digest(output), Snapshots: &contract.Snapshots{Before: digest("before"), After: digest("after")}},
-		Output:     []byte(output), Result: json.RawMessage(`{"receipt":"` + output + `"}`),
+		Token:      "token", Output: []byte(output), Result: json.RawMessage(`{"receipt":"` + output + `"}`),
 	}
 }
 
 // ended is an effect that ended in another state.
 func ended(attempt int, state ledger.InvocationState) ledger.Effect {
-	return ledger.Effect{Settlement: ledger.Settlement{Attempt: attempt, State: state, Snapshots: &contract.Snapshots{Before: digest("before")}}}
+	return ledger.Effect{Token: "token", Settlement: ledger.Settlement{Attempt: attempt, State: state, Snapshots: &contract.Snapshots{Before: digest("before")}}}
 }

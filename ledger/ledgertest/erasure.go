@@ -80,7 +80,7 @@ func Erasure(t *testing.T, s ledger.Store, ring *keyring.Ring, dir string, flush
 	called, err := s.Claim(ctx, "one", got.Decision.ID, "token", time.Minute)
 	require.NoError(t, err)
 	_, err = s.Settle(ctx, "one", ledger.Effect{
-		Settlement: ledger.Settlement{Attempt: called.Attempt, State: ledger.Settled, OutputDigest: guess}, Output: []byte(mark), Result: said,
+		Settlement: ledger.Settlement{Attempt: called.Attempt, State: ledger.Settled, OutputDigest: guess}, Token: "token", Output: []byte(mark), Result: said,
 	})
 	require.NoError(t, err)
 	done, err := s.Invocation(ctx, "one")

@@ -57,7 +57,7 @@ func hostile(t *testing.T, open Open) {
 		absent("Hold", no(s.Hold(ctx, bad)))
 		absent("VoidHold", no(s.VoidHold(ctx, bad)))
 		absent("Invocation", no(s.Invocation(ctx, bad)))
-		absent("Claim", no(s.Claim(ctx, bad, "d", "t", time.Second)))
+		absent("Claim", no(s.Claim(ctx, bad, "d", "token", time.Second)))
 		absent("Settle", no(s.Settle(ctx, bad, ended(1, ledger.Unknown))))
 		absent("GetBlob", no(s.GetBlob(ctx, bad)))
 		absent("Decision", no(s.Decision(ctx, bad)))
@@ -142,12 +142,12 @@ func ambiguous(t *testing.T, open Open) {
 	for _, id := range []string{"i", "i/1", "i/approvals", "i/1/resolved"} {
 		d, err := permitted(ctx, s, going, Ask(id, id))
 		require.NoError(t, err)
-		require.NoError(t, no(s.Claim(ctx, id, d, "t", time.Minute)))
+		require.NoError(t, no(s.Claim(ctx, id, d, "token", time.Minute)))
 		require.NoError(t, no(s.Settle(ctx, id, ended(1, ledger.Unknown))))
 		require.NoError(t, no(s.Settle(ctx, id, ended(1, ledger.Released))))
 		d, err = permitted(ctx, s, going, Ask(id, id))
 		require.NoError(t, err)
-		require.NoError(t, no(s.Claim(ctx, id, d, "t", time.Minute)))
+		require.NoError(t, no(s.Claim(ctx, id, d, "token", time.Minute)))
 		require.NoError(t, no(s.Settle(ctx, id, settled(2, ""))))
 	}
 
@@ -269,7 +269,7 @@ func ahead(t *testing.T, open Open) {
 			return r, err
 		})
 		require.NoError(t, err)
-		_, err = s.Claim(ctx, id, got.Decision.ID, "t", time.Minute)
+		_, err = s.Claim(ctx, id, got.Decision.ID, "token", time.Minute)
 		require.NoError(t, err)
 		_, err = s.Settle(ctx, id, settled(1, "ok"))
 		require.NoError(t, err)

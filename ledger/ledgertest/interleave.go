@@ -218,6 +218,7 @@ func (a action) ask(ctx context.Context, t testing.TB, s ledger.Store, key *ledg
 		if e.Abandoned = a.Op == "abandon"; a.Op == "settle" {
 			e = settled(a.B, name)
 		}
+		e.Token = name
 		return no(s.Settle(ctx, invocation, e))
 	case "hypothesis":
 		return s.StateHypothesis(ctx, ledger.Hypothesis{HypothesisID: id, AgentID: name, Inputs: doc, Prediction: doc, RiskScore: "1e-3"})

@@ -151,10 +151,10 @@ func Story(t testing.TB, s ledger.Store, twice bool) {
 	a.Cost, a.Approvals = &cost, []string{"a-1"}
 	require.NoError(t, no(s.Authorize(ctx, run(), a, Rule("REJECT"))))
 	do("authorize", func() error { return no(s.Authorize(ctx, run(), a, Rule(ledger.Approve))) })
-	do("claim", func() error { return no(s.Claim(ctx, "inv-1", "inv-1/2", "one", time.Minute)) })
+	do("claim", func() error { return no(s.Claim(ctx, "inv-1", "inv-1/2", "token", time.Minute)) })
 	do("release", func() error { return no(s.Settle(ctx, "inv-1", ended(1, ledger.Released))) })
 	do("authorize again", func() error { return no(s.Authorize(ctx, run(), a, Rule(ledger.Approve))) })
-	do("claim again", func() error { return no(s.Claim(ctx, "inv-1", "inv-1/3", "two", time.Minute)) })
+	do("claim again", func() error { return no(s.Claim(ctx, "inv-1", "inv-1/3", "token", time.Minute)) })
 	do("lose", func() error { return no(s.Settle(ctx, "inv-1", ended(2, ledger.Unknown))) })
 	receipt := settled(2, "receipt")
 	spent := usd(t, 390)

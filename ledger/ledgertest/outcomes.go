@@ -28,7 +28,7 @@ func outcomes(t *testing.T, open Open) {
 		t.Helper()
 		d, err := permitted(ctx, s, run(), a)
 		require.NoError(t, err)
-		i, err := s.Claim(ctx, a.ID, d, "token "+d, time.Minute)
+		i, err := s.Claim(ctx, a.ID, d, "token", time.Minute)
 		require.NoError(t, err)
 		if end != ledger.Calling {
 			i, err = s.Settle(ctx, a.ID, ended(i.Attempt, end))

@@ -90,7 +90,7 @@ func refusals(t *testing.T, open Open) {
 	}
 	fails(ledger.ErrNotFound, func() error { return no(s.Decision(ctx, "inv-3/1")) })
 	fails(ledger.ErrNotFound, func() error { return no(s.Invocation(ctx, "inv-3")) })
-	fails(ledger.ErrNotFound, func() error { return no(s.Claim(ctx, "inv-3", "inv-3/1", "t", 0)) })
+	fails(ledger.ErrNotFound, func() error { return no(s.Claim(ctx, "inv-3", "inv-3/1", "token", 0)) })
 	fails(ledger.ErrConflict, func() error { return no(s.Claim(ctx, "inv-1", "inv-1/3", "another", 0)) })
 	fails(ledger.ErrConflict, func() error { return no(s.Settle(ctx, "inv-1", ended(2, ledger.Released))) })
 	fails(ledger.ErrInvalid, func() error { return no(s.Settle(ctx, "inv-1", ended(2, ledger.Calling))) })

@@ -157,7 +157,7 @@ func TestCallsMove(t *testing.T) {
 		}
 		_, err = s.Claim(ctx, id, id+"/1", "t", time.Hour)
 		require.NoError(t, err)
-		end := ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.InvocationState(id)}}
+		end := ledger.Effect{Token: "t", Settlement: ledger.Settlement{Attempt: 1, State: ledger.InvocationState(id)}}
 		if id == "settled" {
 			end.Output = []byte("output")
 		}

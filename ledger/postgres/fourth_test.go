@@ -155,7 +155,7 @@ func placed(t *testing.T, s ledger.Store) *ledger.Key {
 // Rows stay as they were where the sequencer sets aside what says otherwise.
 func TestThiefMovesByWhatIsSetAside(t *testing.T) {
 	d := postgres.DefaultRoles
-	const post, settle = "SELECT move_hold('i/1', 'posted', true, 100)", "UPDATE invocations SET state = 'settled', unused = false"
+	const post, settle = "SELECT move_hold('i/1', 'posted', true, 100)", "UPDATE invocations SET state = 'settled', unused = false, token = 't'"
 	const permit = "UPDATE invocations SET decision_id = 'i/2', action_digest = 'x', permit_until = 9999999999999"
 	hold := func(currency string) string {
 		return "INSERT INTO holds (id, agent, currency, charges, amount, status, overdraft, running, expires_at, root, origin, prob) VALUES ('h', 'agent-42', '" + currency + "', '[]', 7, 'pending', false, false, 0, '', '', false)"
@@ -253,7 +253,7 @@ func TestThiefChangesWhatWasSettled(t *testing.T) {
 
 // Entries that no honest caller makes are refused: the log would never verify again.
 func TestThiefSpoils(t *testing.T) {
-	const post, settle = "SELECT move_hold('i/1', 'posted', true, 100)", "UPDATE invocations SET state = 'settled', unused = false"
+	const post, settle = "SELECT move_hold('i/1', 'posted', true, 100)", "UPDATE invocations SET state = 'settled', unused = false, token = 't'"
 	const call, run = "UPDATE invocations SET state = 'calling', attempt = 1, unused = false, call_not_after = 0", "SELECT move_hold('i/1', 'pending', true, NULL)"
 	posted, ended := of(ledger.HoldPosted, "i/1", `{"id":"i/1","posted":{"amount":"1.00","currency":"USD"}}`), of(ledger.InvocationSettled, "i/1", `{"attempt":1,"id":"i"}`)
 	running, began := of(ledger.HoldRunning, "i/1", `{"id":"i/1"}`), `{"attempt":1,"call_not_after":"1970-01-01T00:00:00.000Z","decision_id":"i/1","id":"i"}`
@@ -328,4 +328,36 @@ func TestAmounts(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
+}
+
+// Only who has made a call ends it while it may run: it is not made again meanwhile.
+func TestThiefEndsACallUnderWay(t *testing.T) {
+	s, o, _, effects := paid(t)
+	ctx := t.Context()
+	_, err := effects.Claim(ctx, "i", "i/1", "t", time.Hour)
+	require.NoError(t, err)
+	for _, set := range []string{"state = 'released'", "state = 'unknown'", "state = 'settled'"} {
+		for _, token := range []string{"", ", token = ''", ", token = 'x'", ", token = encode(sha256('x'), 'hex')"} {
+			queries := []string{"UPDATE invocations SET unused = false, call_not_after = 0, " + set + token}
+			err := tried(t, s, o, postgres.DefaultRoles.Effects, ledgertest.Origin, queries)
+			require.ErrorContains(t, err, "of the ledger is calling", queries)
+		}
+	}
+	for _, token := range []string{"x", "", "t"} {
+		err := tried(t, s, o, postgres.DefaultRoles.Effects, ledgertest.Origin, []string{"UPDATE invocations SET token = encode(sha256('" + token + "'), 'hex') WHERE token <> encode(sha256('" + token + "'), 'hex')"})
+		if token == "t" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, "of the ledger is calling")
+	}
+	for _, token := range []string{"", "x"} {
+		e := settled
+		e.Token = token
+		_, err = effects.Settle(ctx, "i", e)
+		require.ErrorIs(t, err, ledger.ErrConflict)
+	}
+	i, err := effects.Settle(ctx, "i", settled)
+	require.NoError(t, err)
+	require.Equal(t, ledger.Settled, i.State)
 }

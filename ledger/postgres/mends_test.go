@@ -79,7 +79,7 @@ func paid(t *testing.T) (s ledger.Store, o postgres.Options, guardian, effects l
 var looked = ledger.Check{Node: "look", Visit: 1, State: ledger.CheckSucceeded, InputDigest: ledger.BodyDigest(nil), OutputDigest: ledger.BodyDigest(nil)}
 
 // settled is the end of a first call.
-var settled = ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Settled, OutputDigest: ledger.BodyDigest(nil)}, Result: []byte(`{}`)}
+var settled = ledger.Effect{Token: "t", Settlement: ledger.Settlement{Attempt: 1, State: ledger.Settled, OutputDigest: ledger.BodyDigest(nil)}, Result: []byte(`{}`)}
 
 // A call reads its own body: another that PostgreSQL takes for no JSON, or for no time, stops none.
 func TestBodiesOfOthersStopNoCalls(t *testing.T) {
@@ -224,7 +224,7 @@ func TestThiefForgetsDoubts(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_ = user(postgres.DefaultRoles.Effects)("UPDATE invocations SET doubted = false")
-	i, err := effects.Settle(ctx, "i", ledger.Effect{Settlement: ledger.Settlement{Attempt: 2, State: ledger.Released}})
+	i, err := effects.Settle(ctx, "i", ledger.Effect{Token: "t", Settlement: ledger.Settlement{Attempt: 2, State: ledger.Released}})
 	require.NoError(t, err)
 	require.Equal(t, ledger.Unknown, i.State)
 }
@@ -261,7 +261,7 @@ func TestThiefMovesCallsWithoutHolds(t *testing.T) {
 		kind        ledger.Kind
 	}{
 		"called": {false, calling, `{"attempt":1,"call_not_after":"1970-01-01T00:00:00.000Z","decision_id":"i/1","id":"i"}`, ledger.InvocationCalling},
-		"ended":  {true, "UPDATE invocations SET state = 'released'", `{"attempt":1,"id":"i"}`, ledger.InvocationReleased},
+		"ended":  {true, "UPDATE invocations SET state = 'released', token = 't'", `{"attempt":1,"id":"i"}`, ledger.InvocationReleased},
 	} {
 		s, o, _, effects := paid(t)
 		var err error
@@ -422,7 +422,7 @@ func TestThiefStatesSnapshots(t *testing.T) {
 		_, err = as(t, o, postgres.DefaultRoles.Effects).Claim(t.Context(), "i", got.Decision.ID, "token", time.Minute)
 		require.NoError(t, err)
 		tx := begin(t, o, postgres.DefaultRoles.Effects)
-		_, err = tx.Exec(t.Context(), "UPDATE invocations SET state = 'unknown', call_not_after = 0")
+		_, err = tx.Exec(t.Context(), "UPDATE invocations SET state = 'unknown', call_not_after = 0, token = 'token'")
 		require.NoError(t, err)
 		forge(t, s, tx, ledger.Draft{Chain: r.Chain(), Key: "invocation.unknown/i/1", Kind: ledger.InvocationUnknown, Run: "w"}, bodyOf(t, `{"attempt":1,"id":"i","snapshots":`+snapshots+`}`), nil, 0, "", "")
 		if err := tx.Commit(t.Context()); takes {

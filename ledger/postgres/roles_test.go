@@ -140,7 +140,7 @@ func TestRoles(t *testing.T) {
 		{"authorize", func(s ledger.Store) error { return no(s.Authorize(ctx, run, ask, ledgertest.Rule(ledger.Approve))) }, byGuardian},
 		{"claim", func(s ledger.Store) error { return no(s.Claim(ctx, "i", "i/1", "t", time.Minute)) }, byEffects},
 		{"lose", func(s ledger.Store) error {
-			return no(s.Settle(ctx, "i", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown}}))
+			return no(s.Settle(ctx, "i", ledger.Effect{Token: "t", Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown}}))
 		}, byEffects},
 		{"settle", func(s ledger.Store) error {
 			return no(s.Settle(ctx, "i", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Settled}, Output: []byte("x")}))

@@ -221,7 +221,7 @@ func TestThiefMovesWithoutEntries(t *testing.T) {
 	}
 	_, err = as(t, o, postgres.DefaultRoles.Effects).Claim(ctx, "i", "i/1", "t", time.Hour)
 	require.NoError(t, err)
-	require.ErrorContains(t, effects("UPDATE invocations SET state = 'released' WHERE id = 'i'"), "no entry of the ledger says")
+	require.ErrorContains(t, effects("UPDATE invocations SET state = 'released', token = 't' WHERE id = 'i'"), "no entry of the ledger says")
 	key := ledgertest.Key(t)
 	ledgertest.Drain(t, s, key)
 	ok, problems, _ := audited(s)(t, key)
@@ -476,7 +476,7 @@ func TestRepeatedAndReset(t *testing.T) {
 					require.NoError(t, err)
 					_, err = effects.Claim(ctx, "i", "i/2", "t", time.Hour)
 					require.NoError(t, err)
-					_, err = effects.Settle(ctx, "i", ledger.Effect{Settlement: ledger.Settlement{Attempt: 2, State: ledger.Settled, OutputDigest: ledger.BodyDigest(nil)}, Result: []byte(`{}`)})
+					_, err = effects.Settle(ctx, "i", ledger.Effect{Token: "t", Settlement: ledger.Settlement{Attempt: 2, State: ledger.Settled, OutputDigest: ledger.BodyDigest(nil)}, Result: []byte(`{}`)})
 					require.NoError(t, err)
 					key := ledgertest.Key(t)
 					ledgertest.Drain(t, s, key)

@@ -2,7 +2,9 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -61,7 +63,11 @@ func ofInvocation(r row, kind ledger.Kind, suffix string, attempt int) ledger.Dr
 // Claim implements [ledger.Effects].
 func (s *Store) Claim(ctx context.Context, id, decision, token string, d time.Duration) (ledger.Invocation, error) {
 	return s.advance(ctx, "claim", id, func(t *tx, r row, h *ledger.Hold) (ledger.Invocation, error) {
-		if r.State == ledger.Calling && r.token == token && token != "" && r.DecisionID == decision && !r.Unused {
+		if token == "" {
+			return r.Invocation, fmt.Errorf("%w: a claim has no token", ledger.ErrInvalid)
+		}
+		claim := claimOf(token)
+		if r.State == ledger.Calling && r.token == claim && r.DecisionID == decision && !r.Unused {
 			return r.Invocation, nil
 		}
 		i, err := r.Claim(decision, d, t.now)
@@ -72,7 +78,7 @@ func (s *Store) Claim(ctx context.Context, id, decision, token string, d time.Du
 			return i, fmt.Errorf("%w: its hold is %s", ledger.ErrExpired, h.Status)
 		}
 		if _, err := t.exec(ctx, "UPDATE invocations SET state = $2, attempt = $3, call_not_after = $4, unused = FALSE, token = $5, doubted = $6 WHERE id = $1",
-			id, string(i.State), i.Attempt, millis(*i.CallNotAfter), token, i.Doubted); err != nil {
+			id, string(i.State), i.Attempt, millis(*i.CallNotAfter), claim, i.Doubted); err != nil {
 			return i, err
 		}
 		if h != nil {
@@ -85,6 +91,13 @@ func (s *Store) Claim(ctx context.Context, id, decision, token string, d time.Du
 			ledger.AttemptData{ID: id, Attempt: i.Attempt, DecisionID: decision, CallNotAfter: i.CallNotAfter})
 		return i, err
 	})
+}
+
+// claimOf is what the database has of a claim's token until the call has ended: whoever reads it
+// there does not end the call.
+func claimOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
 }
 
 // ends maps states in which calls end to the kinds that state them.
@@ -115,6 +128,10 @@ func (s *Store) Settle(ctx context.Context, id string, e ledger.Effect) (ledger.
 		if err != nil || !changed {
 			return i, err
 		}
+		made := r.State == ledger.Calling && !e.Abandoned
+		if made && r.token != claimOf(e.Token) {
+			return r.Invocation, fmt.Errorf("%w: another has made the call", ledger.ErrConflict)
+		}
 		if err := t.stated(ctx, r.Invocation, e.Stated); err != nil {
 			return r.Invocation, err
 		}
@@ -133,9 +150,14 @@ func (s *Store) Settle(ctx context.Context, id string, e ledger.Effect) (ledger.
 			return i, err
 		}
 		query, args := "state = $2, unused = FALSE, output_digest = $3, output = $4", []any{id, string(i.State), digest, output}
+		if made {
+			args = append(args, e.Token)
+			query += fmt.Sprintf(", token = $%d", len(args))
+		}
 		// The guardian, which ends abandoned calls, may not write this column.
 		if !i.CallNotAfter.Time().Equal(r.CallNotAfter.Time()) {
-			query, args = query+", call_not_after = $5", append(args, millis(*i.CallNotAfter))
+			args = append(args, millis(*i.CallNotAfter))
+			query += fmt.Sprintf(", call_not_after = $%d", len(args))
 		}
 		if _, err := t.exec(ctx, "UPDATE invocations SET "+query+" WHERE id = $1", args...); err != nil {
 			return i, err

@@ -334,7 +334,7 @@ CREATE TABLE invocations (
 	permit         TEXT NOT NULL, -- JSON
 	permit_until   BIGINT NOT NULL,
 	unused         BOOLEAN NOT NULL,
-	token          TEXT NOT NULL, -- of the last claim
+	token          TEXT NOT NULL, -- of the last claim: its digest until the call has ended
 	state          TEXT NOT NULL CHECK (state IN ('permitted', 'calling', 'released', 'settled', 'unknown')),
 	attempt        INT NOT NULL,
 	doubted        BOOLEAN NOT NULL DEFAULT FALSE,
@@ -772,6 +772,7 @@ CREATE CONSTRAINT TRIGGER opened AFTER INSERT ON runs DEFERRABLE INITIALLY DEFER
 -- +goose StatementBegin
 CREATE FUNCTION keep_call() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE perhaps BOOLEAN := OLD.state IN ('calling', 'unknown'); moved BOOLEAN := NEW.state <> OLD.state; fits BOOLEAN;
+	ends BOOLEAN := OLD.state = 'calling' AND moved AND OLD.token = encode(sha256(convert_to(NEW.token, 'UTF8')), 'hex');
 BEGIN
 	fits := CASE OLD.state
 			WHEN 'settled' THEN (NEW.state, NEW.unused, NEW.decision_id, NEW.action_digest, NEW.attempt, NEW.token)
@@ -801,9 +802,11 @@ BEGIN
 		AND NOT (NEW.decision_id = OLD.decision_id AND (NEW.chain, NEW.origin, NEW.task_id, NEW.hold_id) <> (OLD.chain, OLD.origin, OLD.task_id, OLD.hold_id))
 		-- A call takes a day at most, so that one which nobody ends is found abandoned.
 		AND NOT (NEW.call_not_after IS DISTINCT FROM OLD.call_not_after AND NEW.call_not_after > floor(extract(epoch FROM clock_timestamp() + interval '25 hours') * 1000))
-		-- Whoever did not make the call waits until it is over.
-		AND NOT (moved AND OLD.state = 'calling' AND NEW.state = 'unknown' AND NEW.call_not_after = OLD.call_not_after
-			AND NEW.call_not_after > floor(extract(epoch FROM clock_timestamp()) * 1000));
+		-- Who has made the call has its token, and ends it. Others wait until it is over, and do not
+		-- know what it did.
+		AND (NEW.token = OLD.token OR NEW.attempt <> OLD.attempt OR ends)
+		AND NOT (OLD.state = 'calling' AND (moved OR NEW.attempt <> OLD.attempt) AND NOT ends
+			AND (NEW.state IN ('released', 'settled') OR OLD.call_not_after > floor(extract(epoch FROM clock_timestamp()) * 1000)));
 	IF coalesce(fits, false) THEN
 		RETURN NEW;
 	END IF;

@@ -318,7 +318,7 @@ CREATE TABLE invocations (
 	permit         TEXT NOT NULL, -- JSON
 	permit_until   INTEGER NOT NULL,
 	unused         INTEGER NOT NULL,
-	token          TEXT NOT NULL, -- of the last claim
+	token          TEXT NOT NULL, -- of the last claim: its digest until the call has ended
 	state          TEXT NOT NULL CHECK (state IN ('permitted', 'calling', 'released', 'settled', 'unknown')),
 	attempt        INTEGER NOT NULL,
 	doubted        INTEGER NOT NULL DEFAULT FALSE,
