@@ -395,6 +395,9 @@ END $$;
 -- +goose StatementBegin
 CREATE FUNCTION fit_checkpoint() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+	IF EXISTS (SELECT FROM log_batches b WHERE b.n >= NEW.n) THEN
+		RAISE EXCEPTION 'table log_batches of the ledger has that row already' USING ERRCODE = 'unique_violation';
+	END IF;
 	IF NEW.n <> (SELECT coalesce(max(b.n), 0) + 1 FROM log_batches b)
 			OR NEW.size <> 0 AND NOT EXISTS (SELECT FROM log_batches b WHERE b.grown = NEW.size)
 			OR NEW.grown > (SELECT coalesce(max(i.place), -1) + 1 FROM log_index i)
