@@ -153,6 +153,10 @@ func (p *Program) answer(a statement) error {
 		return p.document(a)
 	}
 	for _, act := range a.Acts {
+		if tool, ok := act.(*trust.TrustTool); ok {
+			p.printf("%s\n", foreign(summary(tool)))
+			continue
+		}
 		raw, err := json.Marshal(act)
 		if err != nil {
 			return unanswered("showing an act: %s", err)
