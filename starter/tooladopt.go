@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,21 +15,21 @@ import (
 )
 
 // adopt adds the servers of another host's file, or those of them that are named, to the
-// configuration. It returns the names of those that were added, and of those that were there.
-func (p *Program) adopt(ctx context.Context, ask *asker, from string, named []string) ([]string, error) {
+// configuration. It returns the names of those that were added, and those with the ones that were there.
+func (p *Program) adopt(ctx context.Context, ask *asker, from string, named []string) (added, names []string, err error) {
 	c, err := p.settings()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	resolver := p.Packages
 	if resolver.Client == nil {
 		if resolver.Client, err = discover.NewClient(nil, ""); err != nil {
-			return nil, misuse("%s", err)
+			return nil, nil, misuse("%s", err)
 		}
 	}
 	found, err := p.found(ctx, c.MCPRegistry, from)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, n := range found.Notes {
 		if n.Line > 0 {
@@ -37,7 +38,7 @@ func (p *Program) adopt(ctx context.Context, ask *asker, from string, named []st
 			p.say("%s: %s", from, foreign(n.Text))
 		}
 	}
-	var names, all []string
+	var all []string
 	var add []discover.Server
 	for _, s := range found.Servers {
 		all = append(all, s.Name)
@@ -50,20 +51,20 @@ func (p *Program) adopt(ctx context.Context, ask *asker, from string, named []st
 			continue
 		}
 		if err := p.pin(ctx, ask, resolver, &s); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		add = append(add, s)
+		add, added = append(add, s), append(added, s.Name)
 	}
 	for _, name := range named {
 		if !slices.Contains(all, name) {
-			return nil, misuse("%s has no server %s", from, foreign(name)).meant("", name, all, "")
+			return nil, nil, misuse("%s has no server %s", from, foreign(name)).meant("", name, all, "")
 		}
 	}
 	if len(names) == 0 {
-		return nil, negative("%s has no server that can be taken", from)
+		return nil, nil, negative("%s has no server that can be taken", from)
 	}
 	if len(add) == 0 {
-		return names, nil
+		return added, names, nil
 	}
 	file := c.File
 	if file == "" {
@@ -71,17 +72,17 @@ func (p *Program) adopt(ctx context.Context, ask *asker, from string, named []st
 	}
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, misuse("%s", err)
+		return nil, nil, misuse("%s", err)
 	}
 	next, err := discover.YAML(text, add)
 	if err != nil {
-		return nil, misuse("%s: %s", file, err)
+		return nil, nil, misuse("%s: %s", file, err)
 	}
 	if err := p.rewriteSettings(file, text, next); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	p.say("%s in %s: %s", plural(len(add), "server"), file, foreign(strings.Join(names, ", ")))
-	return names, nil
+	p.say("%s in %s: %s", plural(len(add), "server"), file, foreign(strings.Join(added, ", ")))
+	return added, names, nil
 }
 
 // found reads a file, or what stands at an address, or what the registry has of a name. A file
@@ -138,13 +139,17 @@ func (p *Program) pin(ctx context.Context, ask *asker, r discover.Resolver, s *d
 			return unanswered("interrupted")
 		}
 		if err != nil {
-			p.say("%s: %s is not pinned, and its registry does not say which version there is: %s", foreign(s.Name), foreign(s.Unpinned.String()), foreign(err.Error()))
+			why := "its registry does not say which version there is"
+			if errors.As(err, new(net.Error)) || errors.Is(err, context.DeadlineExceeded) {
+				why = "its registry was not reached"
+			}
+			p.say("%s: %s is not pinned, and %s: %s", foreign(s.Name), foreign(s.Unpinned.String()), why, foreign(err.Error()))
 			return nil
 		}
 		what := s.Unpinned.String()
 		if ask.ask {
-			no, err := ask.no("%s: %s is not pinned: whoever publishes it chooses what runs here. Pin it at %s? [Y/n]", foreign(s.Name), foreign(what), foreign(version))
-			if err != nil || no {
+			yes, err := ask.confirm(true, "%s: %s is not pinned: whoever publishes it chooses what runs here. Pin it at %s? [Y/n]", foreign(s.Name), foreign(what), foreign(version))
+			if err != nil || !yes {
 				return err
 			}
 		}

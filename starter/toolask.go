@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/intake"
 	"chimera.ai/engine/plan"
@@ -29,55 +28,125 @@ func (a *asker) answer(format string, args ...any) (string, error) {
 	return strings.ToLower(strings.TrimSpace(line)), nil
 }
 
-func (a *asker) yes(format string, args ...any) (bool, error) {
-	line, err := a.answer(format, args...)
-	return line == "y" || line == "yes", err
+// confirm asks a question, again until the answer is yes or no, or an empty line for what is usual.
+func (a *asker) confirm(usual bool, format string, args ...any) (bool, error) {
+	for {
+		line, err := a.answer(format, args...)
+		if err != nil {
+			return false, err
+		}
+		switch line {
+		case "":
+			return usual, nil
+		case "y", "yes":
+			return true, nil
+		case "n", "no":
+			return false, nil
+		}
+		a.p.say("Answer y or n.")
+	}
 }
 
-func (a *asker) no(format string, args ...any) (bool, error) {
-	line, err := a.answer(format, args...)
-	return line == "n" || line == "no", err
-}
+// What --here says.
+const (
+	hereUnsaid = ""
+	hereYes    = "true"
+	hereNo     = "false"
+	hereOnly   = "only"
+)
 
-// place pins where a server is for tools of which the catalog pins no endpoint, or does not, as flags
-// say; without one it does on a terminal. What became of it is said.
-func (a *asker) place(server, endpoint string, here *bool, open []*importedTool) {
-	var anywhere []*importedTool
+// place decides where the tools of a server are called: of those of which the catalog pins no endpoint
+// as flags say, or on a terminal where the server is; and of those which it pins elsewhere as flags
+// say, or people on a terminal. What became of it is said. asIt is what differs of the server besides.
+func (a *asker) place(server string, is introduced, said string, open []*importedTool, asIt string) error {
+	endpoint := is.Introduction.Endpoint
+	var anywhere, moved []*importedTool
 	for _, x := range open {
-		if x.was == nil || len(x.was.Endpoints) == 0 {
+		switch {
+		case x.was == nil || len(x.was.Endpoints) == 0:
 			anywhere = append(anywhere, x)
+		case x.moved:
+			moved = append(moved, x)
+		case said == hereOnly:
+			x.endpoint, x.only = endpoint, true
 		}
 	}
-	pin := a.ask
-	if here != nil {
-		pin = *here
-	}
-	switch {
+	switch pin := said == hereYes || said == hereOnly || said == hereUnsaid && a.ask; {
 	case len(anywhere) == 0:
-	case !pin && here == nil:
+	case !pin && said == hereUnsaid:
 		a.p.say("%s: where the server is does not count: its tools at any other place are taken for the same. --here pins it", foreign(server))
 	case pin:
-		if here == nil {
-			a.p.say("%s: tools are called only where the server is now, by its program and files, or address and keys, which may be others on other machines. --here=false leaves that open", foreign(server))
+		if said == hereUnsaid {
+			a.p.say("%s: tools are called only where the server is now, which may be elsewhere on other machines. --here=false leaves that open", foreign(server))
 		}
+		a.p.say("%s: pinned %s", foreign(server), foreign(is.pins(server)))
 		for _, x := range anywhere {
 			x.endpoint = endpoint
+		}
+	}
+	if len(moved) == 0 {
+		return nil
+	}
+	if said == hereUnsaid && a.ask {
+		var err error
+		if said, err = a.moved(server, is, len(moved), asIt); err != nil {
+			return err
+		}
+	}
+	if said == hereYes || said == hereOnly {
+		a.p.say("%s: pinned %s", foreign(server), foreign(is.pins(server)))
+		for _, x := range moved {
+			x.endpoint, x.only, x.settled = endpoint, said == hereOnly, a.ask && x.same
+		}
+		return nil
+	}
+	a.p.say("%s: %s still pinned to the old place, and not called where the server is now. --here pins the new place, too, and --here=only the new one alone",
+		foreign(server), plural(len(moved), "tool")+" "+agree(len(moved), "is", "are"))
+	for _, x := range moved {
+		if x.same {
+			x.leaveOut()
+			x.settled = true
+		}
+	}
+	return nil
+}
+
+// moved asks where tools are called whose server is not where the catalog pins it.
+func (a *asker) moved(server string, is introduced, n int, asIt string) (said string, err error) {
+	a.p.say("\n%s: the server is not where the catalog pins %s. It is now:\n  %s", foreign(server), plural(n, "tool"), foreign(whereabouts(is.place)))
+	if asIt != "" {
+		a.p.say("  %s", foreign(asIt))
+	}
+	for {
+		switch line, err := a.answer("  Call them [o]nly where the server is now, [b]oth there and where it was, or [k]eep the old place?"); {
+		case err != nil:
+			return "", err
+		case line == "o" || line == "only":
+			return hereOnly, nil
+		case line == "b" || line == "both":
+			return hereYes, nil
+		case line == "k" || line == "keep":
+			return hereNo, nil
 		}
 	}
 }
 
 // decide decides on tools of a server that are new or have changed.
 func (a *asker) decide(o *intakeOptions, server string, open []*importedTool, hints bool) error {
+	open = slices.DeleteFunc(slices.Clone(open), func(x *importedTool) bool { return x.settled })
 	if a.ask {
 		return a.inGroups(server, open, hints)
 	}
 	for _, x := range open {
-		named := slices.Contains(o.accept, x.Name) || slices.Contains(o.accept, catalog.OperationName(server, x.Name))
+		named := o.named(server, x)
 		x.comment = x.why()
 		switch {
 		case o.out == "" && x.look && !named:
 			x.leaveOut()
 			x.Warnings = append(x.Warnings, "it needs a look: name it with --accept once you have had one")
+		case x.look && !named && x.was != nil:
+			x.set(x.was.Effect, plan.Block)
+			x.comment += fmt.Sprintf("\nThe catalog has: %s, %s. Until somebody says so again, it is blocked.", x.was.Effect, x.was.Status)
 		case x.look && !named:
 			x.set(plan.Irreversible, plan.Block)
 			if x.Resource != nil {
@@ -103,8 +172,24 @@ func (a *asker) decide(o *intakeOptions, server string, open []*importedTool, hi
 
 // why is what speaks for the proposal, and against it.
 func (x *importedTool) why() string {
-	return strings.Join(append([]string{x.proposal.Reason}, x.Warnings...), "\n")
+	all := append([]string{x.proposal.Reason}, x.Warnings...)
+	if x.was != nil && x.was.Definition != nil && x.definition != nil {
+		changes, err := fingerprint.Compare(x.was.Definition, x.definition)
+		if err != nil {
+			return strings.Join(append(all, err.Error()), "\n")
+		}
+		for _, c := range changes[:min(len(changes), shownChanges)] {
+			all = append(all, c.String())
+		}
+		if n := len(changes) - shownChanges; n > 0 {
+			all = append(all, plural(n, "change")+" more")
+		}
+	}
+	return strings.Join(all, "\n")
 }
+
+// shownChanges bounds the changes of a tool that a comment names.
+const shownChanges = 20
 
 // inGroups asks about tools that are alike at once, and about those that need a look one by one.
 func (a *asker) inGroups(server string, open []*importedTool, hints bool) error {

@@ -10,6 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/config"
+	"chimera.ai/engine/fingerprint"
+	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/trust"
 )
@@ -98,36 +101,79 @@ func TestAskerPublished(t *testing.T) {
 	require.NotContains(t, screen.String(), "(a guess)")
 }
 
-// TestAskerPlace: where a server is counts as a flag says, or on a terminal, and for a tool that it
-// counts for already nothing changes. Nobody is asked.
+// TestAskerPlace: where a server is counts as a flag says, or on a terminal. Where the catalog pins
+// another place, a terminal asks which counts, and a flag says so.
 func TestAskerPlace(t *testing.T) {
-	yes, no := true, false
+	const was, is = "sha256:there", "sha256:here"
+	type pins = []string
 	for _, c := range []struct {
-		name   string
-		ask    bool
-		here   *bool
-		pinned bool // the catalog has an endpoint
-		want   string
-		said   string
+		name    string
+		ask     bool
+		here    string
+		pinned  pins   // what the catalog has
+		changed bool   // the tool is not the one that the catalog has
+		answers string // of a terminal
+		want    pins   // what the catalog has then
+		state   string
+		settled bool
+		said    string
 	}{
-		{"terminal", true, nil, false, "sha256:here", "s: tools are called only where the server is now"},
-		{"terminal, flag", true, &yes, false, "sha256:here", ""},
-		{"terminal, no", true, &no, false, "", ""},
-		{"terminal, pinned", true, nil, true, "", ""},
-		{"no terminal", false, nil, false, "", "s: where the server is does not count"},
-		{"no terminal, flag", false, &yes, false, "sha256:here", ""},
-		{"no terminal, no", false, &no, false, "", ""},
-		{"no terminal, pinned", false, nil, true, "", ""},
+		{name: "terminal", ask: true, want: pins{is}, said: "s: tools are called only where the server is now"},
+		{name: "terminal, flag", ask: true, here: hereYes, want: pins{is}, said: "s: pinned are the program node, its arguments and its environment. What it loads is not: for that set pin: [dist/index.js] in mcpServers.s, and import again"},
+		{name: "terminal, no", ask: true, here: hereNo},
+		{name: "no terminal", said: "s: where the server is does not count"},
+		{name: "no terminal, flag", here: hereYes, want: pins{is}, said: "s: pinned are"},
+		{name: "no terminal, only", here: hereOnly, want: pins{is}, said: "s: pinned are"},
+		{name: "no terminal, no", here: hereNo},
+		{name: "there", ask: true, pinned: pins{is}, changed: true, want: pins{is}},
+		{name: "among others", ask: true, pinned: pins{is, was}, changed: true, want: pins{is, was}},
+		{name: "among others, only", here: hereOnly, pinned: pins{is, was}, settled: true, want: pins{is}},
+		{name: "moved, only", ask: true, pinned: pins{was}, answers: "x\nO\n", want: pins{is}, settled: true, said: "It called itself s 1, and calls itself s 2 now."},
+		{name: "moved, both", ask: true, pinned: pins{was}, answers: "both\n", want: pins{is, was}, settled: true, said: "  node dist/index.js\n"},
+		{name: "moved, keep", ask: true, pinned: pins{was}, answers: "k\n", want: pins{was}, settled: true, state: toolLeftOut, said: "s: 1 tool is still pinned to the old place"},
+		{name: "moved and changed", ask: true, pinned: pins{was}, changed: true, answers: "o\n", want: pins{is}, said: "not where the catalog pins 1 tool"},
+		{name: "moved and changed, keep", ask: true, pinned: pins{was}, changed: true, answers: "k\n", want: pins{was}, said: "--here=only the new one alone"},
+		{name: "moved, flag", ask: true, here: hereOnly, pinned: pins{was}, want: pins{is}, settled: true, said: "s: pinned are"},
+		{name: "moved, no terminal", pinned: pins{was}, want: pins{was}, settled: true, state: toolLeftOut, said: "s: 1 tool is still pinned to the old place"},
+		{name: "moved, no terminal, no", here: hereNo, pinned: pins{was}, want: pins{was}, settled: true, state: toolLeftOut, said: "still pinned"},
+		{name: "moved, no terminal, flag", here: hereYes, pinned: pins{was}, want: pins{is, was}, said: "s: pinned are"},
+		{name: "moved, no terminal, only", here: hereOnly, pinned: pins{was}, want: pins{is}, said: "s: pinned are"},
+		{name: "moved and changed, no terminal", pinned: pins{was}, changed: true, want: pins{was}, said: "still pinned"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var screen bytes.Buffer
-			a := &asker{p: &Program{Stderr: &screen}, in: bufio.NewReader(strings.NewReader("")), ask: c.ask}
-			x := &importedTool{Name: "x"}
-			if c.pinned {
-				x.was = &catalog.Template{Endpoints: []string{"sha256:there"}}
+			definition := func(title string) json.RawMessage {
+				return json.RawMessage(`{"name":"x","title":"` + title + `","inputSchema":{"type":"object"}}`)
 			}
-			a.place("s", "sha256:here", c.here, []*importedTool{x})
-			require.Equal(t, c.want, x.endpoint)
+			have, raw := map[string]catalog.Template{}, definition("a")
+			if c.pinned != nil {
+				print, err := fingerprint.Tool(raw)
+				require.NoError(t, err)
+				have["s/x"] = catalog.Template{ProviderType: plan.MCP, Provider: "s", Operation: "x", Mode: plan.Deter, Effect: plan.Pure, Status: plan.AllowAuto,
+					Definition: raw, Fingerprint: print.Digest, Endpoints: c.pinned, TimeoutMS: 1, Retry: plan.Retry{MaxAttempts: 1}}
+			}
+			if c.changed {
+				raw = definition("b")
+			}
+			x := examine(where{server: "s", endpoint: is, said: c.here}, mcp.Tool{Name: "x", Raw: raw}, have, nil)
+			require.NotEqual(t, toolSame, x.State)
+			server := introduced{place: map[string]any{"command": "node", "args": []any{"dist/index.js"}}, files: []string{"dist/index.js"}}
+			server.Introduction.Endpoint = is
+			var screen bytes.Buffer
+			a := &asker{p: &Program{Stderr: &screen}, in: bufio.NewReader(strings.NewReader(c.answers)), ask: c.ask}
+			require.NoError(t, a.place("s", server, c.here, []*importedTool{x}, "It called itself s 1, and calls itself s 2 now."))
+			e, err := x.entry("s", config.ServerDefaults{})
+			require.NoError(t, err)
+			var facts struct{ Endpoints []string }
+			require.NoError(t, json.Unmarshal(e.Facts, &facts))
+			require.Equal(t, c.want, facts.Endpoints)
+			if c.state == "" {
+				c.state = toolNew
+				if c.pinned != nil {
+					c.state = toolChanged
+				}
+			}
+			require.Equal(t, c.state, x.State)
+			require.Equal(t, c.settled, x.settled)
 			if c.said == "" {
 				require.Empty(t, screen.String())
 			} else {
@@ -135,4 +181,40 @@ func TestAskerPlace(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestConfirm: an answer that was not offered is asked about again.
+func TestConfirm(t *testing.T) {
+	for _, c := range []struct {
+		answers     string
+		usual, want bool
+		asked       int
+	}{
+		{"\n", true, true, 1}, {"\n", false, false, 1}, {"Yes\n", false, true, 1}, {"n\n", true, false, 1}, {"a\nwhat\ny\n", false, true, 3},
+	} {
+		var screen bytes.Buffer
+		a := &asker{p: &Program{Stderr: &screen}, in: bufio.NewReader(strings.NewReader(c.answers)), ask: true}
+		got, err := a.confirm(c.usual, "Well?")
+		require.NoError(t, err)
+		require.Equal(t, c.want, got)
+		require.Equal(t, c.asked, strings.Count(screen.String(), "Well?"))
+	}
+	a := &asker{p: &Program{Stderr: new(bytes.Buffer)}, in: bufio.NewReader(strings.NewReader("a\n")), ask: true}
+	_, err := a.confirm(true, "Well?")
+	require.ErrorContains(t, err, "the answers end")
+}
+
+// TestNamed: a pattern does not name what was flagged or has changed.
+func TestNamed(t *testing.T) {
+	o := &intakeOptions{accept: []string{"read_*", "odd"}}
+	for _, c := range []struct {
+		name    string
+		flagged bool
+		want    bool
+	}{{"read_a", false, true}, {"read_a", true, false}, {"odd", true, true}, {"write", false, false}} {
+		require.Equal(t, c.want, o.named("s", &importedTool{Name: c.name, flagged: c.flagged}), c.name)
+	}
+	o.accept = []string{"s/*"}
+	require.True(t, o.named("s", &importedTool{Name: "write"}))
+	require.False(t, o.named("t", &importedTool{Name: "write"}))
 }

@@ -50,14 +50,21 @@ func toolConformCommand(p *Program, fs *flag.FlagSet) action {
 
 // target finds a server of the configuration, for the suite to start.
 func (p *Program) target(name string) (conform.Target, error) {
-	servers, err := p.servers([]string{name})
+	c, err := p.settings()
+	if err != nil {
+		return conform.Target{}, err
+	}
+	if _, err := serversNamed(&c, []string{name}); err != nil {
+		return conform.Target{}, err
+	}
+	s, err := serverOf(c, name)
 	if err != nil {
 		return conform.Target{}, err
 	}
 	target := conform.Target{Name: name, Open: func() conform.Client {
-		return mcp.NewPool(servers, mcp.Options{Logger: slog.New(slog.DiscardHandler)})
+		return mcp.NewPool(map[string]mcp.Server{name: s}, mcp.Options{Logger: slog.New(slog.DiscardHandler)})
 	}}
-	if s := servers[name]; s.Command != "" {
+	if s.Command != "" {
 		target.Stdio = &s
 	}
 	return target, nil

@@ -7,6 +7,7 @@ import (
 
 	flag "github.com/spf13/pflag"
 
+	"chimera.ai/engine/authority"
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/catalog/live"
 	"chimera.ai/engine/fingerprint"
@@ -38,6 +39,9 @@ func toolExportCommand(p *Program, fs *flag.FlagSet) action {
 		entries, err := registry.Entries(ctx, over.Ledger, s, operands...)
 		if err != nil {
 			return untrusted(err)
+		}
+		if len(entries) == 0 && len(operands) > 0 {
+			return p.unstated(ctx, over, s, operands)
 		}
 		if len(entries) == 0 {
 			return negative("no tool is registered and stated").withHint("Register what tools import has written with %s.", p.command("tools", "trust", "-f", "FILE"))
@@ -86,6 +90,25 @@ func toolExportCommand(p *Program, fs *flag.FlagSet) action {
 	}
 }
 
+// unstated is the failure of an export of servers of which nothing is stated.
+func (p *Program) unstated(ctx context.Context, over *authority.Authority, s trust.State, servers []string) error {
+	all, err := registry.Entries(ctx, over.Ledger, s)
+	if err != nil {
+		return untrusted(err)
+	}
+	var known []string
+	for _, e := range all {
+		server, _, _ := strings.Cut(e.Operation, "/")
+		known = append(known, server)
+	}
+	known = slices.Compact(known)
+	hint := "Register what tools import has written with " + p.command("tools", "trust", "-f", "FILE") + "."
+	if len(known) > 0 {
+		hint = "There are tools of " + foreign(strings.Join(known, ", ")) + "."
+	}
+	return negative("no tool of %s is registered and stated", foreign(strings.Join(servers, ", "))).meant("", servers[0], known, hint)
+}
+
 // serversOf are the servers of which something is exported.
 func serversOf(servers []catalog.Server, entries []catalog.Entry) []catalog.Server {
 	return slices.DeleteFunc(servers, func(s catalog.Server) bool {
@@ -107,17 +130,32 @@ func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
 		if env.findings.HasErrors() {
 			return &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
 		}
+		c, err := p.settings()
+		if err != nil {
+			return err
+		}
+		if _, err := serversNamed(&c, []string{server}); err != nil {
+			return err
+		}
 		t := env.templateOf(operands[0])
 		if t == nil || t.Definition == nil && t.Resource == nil {
-			return negative("the catalog has no definition of %s with which to compare", foreign(operands[0])).
-				withHint("%s writes one.", p.command("tools", "import", server))
-		}
-		var is live.Server
-		err = p.asked([]string{server}, func(pool askedPool, name string) (err error) {
-			if is, err = live.Ask(ctx, pool.Pool, name, env.catalog.Templates); err == nil {
-				err = pool.clean(name, is)
+			var known []string
+			for i := range env.catalog.Templates {
+				if t := &env.catalog.Templates[i]; t.Definition != nil || t.Resource != nil {
+					known = append(known, t.Name())
+				}
 			}
-			return err
+			return negative("the catalog has no definition of %s with which to compare", foreign(operands[0])).
+				meant("", operands[0], known, p.command("tools", "import", server)+" writes one.")
+		}
+		is, err := askOne(p, server, func(pool askedPool, name string) (is introduced, err error) {
+			if is.Server, err = live.Ask(ctx, pool.Pool, name, env.catalog.Templates); err != nil {
+				return is, err
+			}
+			if is.place, err = pool.server.Endpoint(); err != nil {
+				return is, negative("the server %s: %s", foreign(name), foreign(err.Error()))
+			}
+			return is, pool.clean(name, is.Server)
 		})
 		if err != nil {
 			return err
@@ -132,6 +170,10 @@ func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
 		if was := p.snapshot(ctx, env, server); was != nil {
 			recall(changes, was, t.Instructions)
 		}
+		var place map[string]any // if that is what differs
+		if slices.ContainsFunc(changes, func(c fingerprint.Change) bool { return c.Part == live.EndpointPart }) {
+			place = is.place
+		}
 		if p.json() {
 			if changes == nil {
 				changes = []fingerprint.Change{}
@@ -139,11 +181,16 @@ func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
 			if err := p.document(struct {
 				Tool    string               `json:"tool"`
 				Changes []fingerprint.Change `json:"changes"`
-			}{operands[0], changes}); err != nil {
+				// Place is where the server is, if the catalog pins other places.
+				Place map[string]any `json:"place,omitempty"`
+			}{operands[0], changes, place}); err != nil {
 				return err
 			}
 		} else {
 			p.changed(changes)
+			if place != nil {
+				p.printf("the server is now: %s\n", foreign(whereabouts(place)))
+			}
 		}
 		if len(changes) > 0 {
 			return negative("%s is not what was imported", foreign(operands[0])).

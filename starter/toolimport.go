@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	flag "github.com/spf13/pflag"
@@ -25,8 +26,10 @@ import (
 	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/intake"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
 )
 
 // toolsFile is the catalog of imported tools, beside chimera.yaml, unless that names another.
@@ -44,9 +47,12 @@ type intakeOptions struct {
 	resources []string
 	// hints: the server's annotations are believed.
 	hints bool
-	// here: where the server is counts, too, or does not; nil if nothing is said.
-	here *bool
-	// yes accepts what asks for no look, and accept names what was looked at.
+	// here is what --here says, or "".
+	here string
+	// added are the servers that were added to the configuration first.
+	added []string
+	// yes accepts what asks for no look, and accept names what was looked at: names, and patterns of
+	// names that do not count for what was flagged.
 	yes    bool
 	accept []string
 }
@@ -58,17 +64,22 @@ func toolImportCommand(p *Program, fs *flag.FlagSet) action {
 	fs.StringSliceVar(&o.resources, "resources", nil, "import the resources whose URIs match a `PATTERN`, such as 'wiki://pages/*', as pure operations; may be repeated")
 	fs.BoolVar(&o.hints, "hints", false, "believe what the server's annotations say of its tools")
 	fs.BoolVar(&o.yes, "yes", false, "accept, without asking, what is proposed for tools that need no look")
-	fs.StringSliceVar(&o.accept, "accept", nil, "accept the `TOOL` although it needs a look; may be repeated")
-	here := fs.Bool("here", false, "pin where the server is, too: its program and files, or its address and keys; by default on a terminal only")
+	fs.StringSliceVar(&o.accept, "accept", nil, "accept the `TOOL` although it needs a look, or take a guess about it; a pattern, such as 'read_*', leaves out what has changed or was flagged; may be repeated")
+	fs.StringVar(&o.here, "here", hereUnsaid, "`WHERE` tools are called: without a value where the server is now, too; only there, with only; false pins nothing; by default it is pinned on a terminal only")
+	fs.Lookup("here").NoOptDefVal = hereYes
 	fs.StringVar(&o.manifest, "manifest", "", "`FILE` with the manifest of the one server, whose publisher says what its tools do")
 	fs.StringVar(&o.out, "out", "", "catalog `FILE` to write, for others to review; nothing is asked")
 	return func(ctx context.Context, operands []string) error {
-		if fs.Changed("here") {
-			o.here = here
+		if said, err := strconv.ParseBool(o.here); err == nil {
+			o.here = strconv.FormatBool(said)
+		} else if fs.Changed("here") && o.here != hereOnly {
+			return misuse("--here is %s, %s or %s, not %q", hereYes, hereNo, hereOnly, o.here)
 		}
-		for _, pattern := range o.only {
-			if _, err := path.Match(pattern, ""); err != nil {
-				return misuse("--only: %s is not a pattern", foreign(pattern))
+		for name, patterns := range map[string][]string{"only": o.only, "accept": o.accept} {
+			for _, pattern := range patterns {
+				if _, err := path.Match(pattern, ""); err != nil {
+					return misuse("--%s: %s is not a pattern", name, foreign(pattern))
+				}
 			}
 		}
 		for _, pattern := range o.resources {
@@ -81,11 +92,9 @@ func toolImportCommand(p *Program, fs *flag.FlagSet) action {
 			return err
 		}
 		if o.from != "" {
-			added, err := p.adopt(ctx, ask, o.from, operands)
-			if err != nil {
+			if o.added, operands, err = p.adopt(ctx, ask, o.from, operands); err != nil {
 				return err
 			}
-			operands = added
 		} else if len(operands) == 0 {
 			return misuse("name a server of the configuration, or give --from FILE")
 		}
@@ -130,14 +139,20 @@ type importedTool struct {
 	Plans []string `json:"plans,omitempty"`
 
 	definition json.RawMessage
-	// instructions is the digest of what the server tells models, and endpoint that of where it is,
-	// or "" if that does not count.
+	// instructions is the digest of what the server tells models, and endpoint that of where it is, if
+	// that is to be pinned, or "". Only: it alone is.
 	instructions, endpoint string
-	proposal               intake.Proposal
+	only                   bool
+	// same: the catalog has it, and what the server tells models, as they are; moved: it pins other places
+	// than where the server is.
+	same, moved bool
+	// settled: nothing is left to decide.
+	settled  bool
+	proposal intake.Proposal
 	// published: the proposal is the word of the server's publisher.
 	published bool
-	// look: somebody must look at the tool by itself.
-	look bool
+	// look: somebody must look at the tool by itself, and name it by itself if it was flagged.
+	look, flagged bool
 	// was is the template that the file has, or nil.
 	was *catalog.Template
 	// comment stands in the file.
@@ -160,7 +175,7 @@ func (p *Program) importTools(ctx context.Context, ask *asker, o *intakeOptions,
 		return err
 	}
 	file := cmp.Or(o.out, c.ToolsFile, filepath.Join(filepath.Dir(c.File), toolsFile))
-	have, others, err := p.imported(&c, file)
+	had, err := p.imported(&c, file)
 	if err != nil {
 		return err
 	}
@@ -175,24 +190,37 @@ func (p *Program) importTools(ctx context.Context, ask *asker, o *intakeOptions,
 			return err
 		}
 	}
-	known := knownNames(&c, have, others)
+	offered, unanswering, err := p.introspect(ctx, servers)
+	if err != nil {
+		return err
+	}
+	if err := p.without(o, &c, unanswering, len(offered)); err != nil {
+		return err
+	}
+	if err := o.check(offered, had.base, len(unanswering) == 0); err != nil {
+		return err
+	}
+	known := knownNames(&c, had.base, had.others)
 	var answers []intakeAnswer
-	failed := false
-	for _, name := range servers {
-		answer, err := p.intake(ctx, ask, o, name, have, others, known)
+	for _, name := range slices.Compact(slices.Clone(servers)) {
+		is, ok := offered[name]
+		if !ok {
+			continue
+		}
+		answer, err := p.intake(ask, o, name, is, had, known)
 		if err != nil {
 			var f *failure
 			if len(servers) == 1 || !errors.As(err, &f) || ctx.Err() != nil {
 				return err
 			}
 			p.say("%s: nothing is imported: %s", foreign(name), f.Error())
-			failed = true
+			unanswering[name] = f
 			continue
 		}
 		answer.File = fromHere(file)
 		answers = append(answers, answer)
 	}
-	if err := p.writeTools(&c, file, have, answers, o.out == ""); err != nil {
+	if err := p.writeTools(&c, file, had.have, answers, o.out == ""); err != nil {
 		return err
 	}
 	p.findAffected(ctx, answers)
@@ -204,15 +232,133 @@ func (p *Program) importTools(ctx context.Context, ask *asker, o *intakeOptions,
 	if err := p.sayImported(answers, file); err != nil {
 		return err
 	}
-	if failed {
+	if len(unanswering) > 0 {
 		return unanswered("some servers could not be asked")
+	}
+	if ask.ask {
+		return nil
+	}
+	return p.leftOut(answers)
+}
+
+// without says of which servers nothing is imported, and fails if there are no others.
+func (p *Program) without(o *intakeOptions, c *config.Config, failed map[string]error, others int) error {
+	for _, name := range slices.Sorted(maps.Keys(failed)) {
+		if slices.Contains(o.added, name) {
+			p.say("%s stays in %s, and nothing of it is imported: %s tries again", foreign(name), cmp.Or(c.File, config.DefaultFile), p.command("tools", "import", name))
+		}
+		if others > 0 || len(failed) > 1 {
+			p.say("%s: nothing is imported: %s", foreign(name), failed[name])
+			if f := (*failure)(nil); errors.As(failed[name], &f) && f.hint != "" {
+				p.say("  %s", f.hint)
+			}
+			continue
+		}
+		return failed[name]
+	}
+	if len(failed) > 0 && others == 0 {
+		return unanswered("no server could be asked")
 	}
 	return nil
 }
 
+// leftOut is the failure if something was left out that nobody was asked about, or nil.
+func (p *Program) leftOut(answers []intakeAnswer) error {
+	n := 0
+	hint := ""
+	for _, a := range answers {
+		for _, x := range a.Tools {
+			if x.State != toolLeftOut {
+				continue
+			}
+			n++
+			switch name := foreign(catalog.OperationName(a.Server, x.Name)); {
+			case hint != "":
+			case x.was != nil && x.Resource == nil:
+				hint = p.command("tools", "diff", name) + " shows what has changed."
+			case x.look:
+				hint = p.command("tools", "show", name) + " shows it."
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return negative("%s left out", plural(n, "tool")+" "+agree(n, "is", "are")).withHint("%s", hint)
+}
+
+// check fails if a pattern of --only matches nothing that servers offer, or --accept names nothing. all
+// reports whether all servers that were named are known.
+func (o *intakeOptions) check(offered map[string]introduced, base map[string]catalog.Template, all bool) error {
+	if !all {
+		return nil
+	}
+	var names, operations []string
+	for _, server := range slices.Sorted(maps.Keys(offered)) {
+		var of []string
+		for _, t := range offered[server].Tools {
+			of = append(of, t.Name)
+		}
+		if len(offered[server].Resources) > 0 || len(o.resources) > 0 {
+			of = append(of, readResource, readJSONResource, listResources)
+		}
+		for _, t := range base {
+			if t.Provider == server && t.Resource != nil {
+				of = append(of, t.Operation)
+			}
+		}
+		for _, name := range of {
+			names, operations = append(names, name), append(operations, catalog.OperationName(server, name))
+		}
+	}
+	servers := strings.Join(slices.Sorted(maps.Keys(offered)), ", ")
+	matches := func(pattern string, of []string) bool {
+		return slices.ContainsFunc(of, func(name string) bool {
+			ok, err := path.Match(pattern, name)
+			return err == nil && ok || pattern == name
+		})
+	}
+	hint := "chimera tools list lists them."
+	for _, pattern := range o.only {
+		if !matches(pattern, names) {
+			return negative("no tool of %s matches --only %s", foreign(servers), foreign(pattern)).meant("--only ", pattern, names, hint)
+		}
+	}
+	for _, name := range o.accept {
+		if !matches(name, names) && !matches(name, operations) {
+			return misuse("--accept: %s has no tool %s", foreign(servers), foreign(name)).meant("--accept ", name, append(names, operations...), hint)
+		}
+	}
+	return nil
+}
+
+// named reports whether --accept names a tool of a server. A pattern does not name what was flagged.
+func (o *intakeOptions) named(server string, x *importedTool) bool {
+	for _, name := range []string{x.Name, catalog.OperationName(server, x.Name)} {
+		if slices.Contains(o.accept, name) {
+			return true
+		}
+		if !x.flagged && slices.ContainsFunc(o.accept, func(pattern string) bool { ok, err := path.Match(pattern, name); return err == nil && ok }) {
+			return true
+		}
+	}
+	return false
+}
+
+// hadBefore is what catalogs have before an import.
+type hadBefore struct {
+	// have are the tools that the file has which is written, and base those that the imported ones are
+	// held against: these and the others of the configuration's file of tools.
+	have, base map[string]catalog.Template
+	// others are the operations that stand elsewhere.
+	others map[string]bool
+	// servers are what servers said of themselves.
+	servers []catalog.Server
+}
+
 // imported reads the tools that a catalog file has, and the operations that stand elsewhere.
-func (p *Program) imported(c *config.Config, file string) (have map[string]catalog.Template, others map[string]bool, err error) {
-	have, others = map[string]catalog.Template{}, map[string]bool{}
+func (p *Program) imported(c *config.Config, file string) (*hadBefore, error) {
+	had := &hadBefore{have: map[string]catalog.Template{}, base: map[string]catalog.Template{}, others: map[string]bool{}}
 	read := func(names ...string) (*catalog.Catalog, error) {
 		all, texts, ds, err := host.LoadCatalog(names...)
 		if err == nil && ds.HasErrors() {
@@ -220,41 +366,51 @@ func (p *Program) imported(c *config.Config, file string) (have map[string]catal
 		}
 		return all, err
 	}
-	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+	there := func(file string) bool {
+		_, err := os.Stat(file)
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	if there(file) {
 		all, err := read(file)
 		if err != nil {
-			return nil, nil, asUse(err)
+			return nil, asUse(err)
 		}
 		if len(all.Adapters) > 0 {
-			return nil, nil, misuse("%s has adapters, and is not a file of imported tools alone", file)
+			return nil, misuse("%s has adapters, and is not a file of imported tools alone", file)
 		}
 		for _, t := range all.Templates {
 			if t.Definition == nil && t.Resource == nil {
-				return nil, nil, misuse("%s has %s without its definition, and is not a file of imported tools alone", file, foreign(t.Name())).
+				return nil, misuse("%s has %s without its definition, and is not a file of imported tools alone", file, foreign(t.Name())).
 					withHint("Name another file with --out, or with tools in chimera.yaml.")
 			}
-			have[t.Name()] = t
+			had.have[t.Name()] = t
 		}
+		had.servers = all.Servers
 	}
-	var rest []string
+	maps.Copy(had.base, had.have)
 	for _, name := range []string{c.CatalogFile, c.ToolsFile} {
-		if name != "" && name != file {
-			if _, err := os.Stat(name); name == c.ToolsFile && errors.Is(err, fs.ErrNotExist) {
-				continue
+		if name == "" || name == file || name == c.ToolsFile && !there(name) {
+			continue
+		}
+		all, err := read(name)
+		if err != nil {
+			return nil, asUse(err)
+		}
+		for _, t := range all.Templates {
+			_, known := had.base[t.Name()]
+			switch {
+			case name == c.ToolsFile && known:
+			case name == c.ToolsFile && (t.Definition != nil || t.Resource != nil):
+				had.base[t.Name()] = t
+			default:
+				had.others[t.Name()] = true
 			}
-			rest = append(rest, name)
+		}
+		if name == c.ToolsFile {
+			had.servers = append(had.servers, all.Servers...)
 		}
 	}
-	all, err := read(rest...)
-	if err != nil {
-		return nil, nil, asUse(err)
-	}
-	if all != nil {
-		for i := range all.Templates {
-			others[all.Templates[i].Name()] = true
-		}
-	}
-	return have, others, nil
+	return had, nil
 }
 
 // knownNames are the servers of the configuration and the providers of operations, each with the
@@ -281,14 +437,9 @@ func asUse(err error) error {
 
 // intake asks what to say of the tools of one server. known are names of other servers and their
 // tools; those of this one are added.
-func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, server string, have map[string]catalog.Template, others map[string]bool, known map[string][]string) (intakeAnswer, error) {
-	answer := intakeAnswer{Server: server, Tools: []*importedTool{}}
-	offered, print, err := p.introspect(ctx, server)
-	if err != nil {
-		return answer, err
-	}
-	tools, said := offered.Tools, offered.Introduction
-	answer.Fingerprint, answer.initialize = print, offered.Introduction.Raw
+func (p *Program) intake(ask *asker, o *intakeOptions, server string, is introduced, had *hadBefore, known map[string][]string) (intakeAnswer, error) {
+	answer := intakeAnswer{Server: server, Fingerprint: is.print, Tools: []*importedTool{}, initialize: is.Introduction.Raw}
+	tools, said := is.Tools, is.Introduction
 	if o.published != nil {
 		if err := p.offered(o.published, tools); err != nil {
 			return answer, err
@@ -298,10 +449,7 @@ func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, serv
 	if err != nil {
 		return answer, negative("the server %s: %s", foreign(server), err)
 	}
-	endpoint := ""
-	if o.here != nil && *o.here {
-		endpoint = said.Endpoint
-	}
+	at := where{server: server, endpoint: said.Endpoint, said: o.here, instructions: instructions}
 	hints := o.hints
 	var names []string
 	var open []*importedTool
@@ -314,11 +462,11 @@ func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, serv
 	for _, t := range tools {
 		names = append(names, t.Name)
 		if o.takes(t.Name) {
-			add(examine(server, t, have, others, instructions, endpoint))
+			add(examine(at, t, had.base, had.others))
 		}
 	}
-	resources := resourceIntake{server: server, listed: offered.Resources, wanted: o.resources, offer: ask.ask || o.out != "", instructions: instructions, endpoint: endpoint}
-	readable, left := resources.operations(names, have, others)
+	resources := resourceIntake{where: at, listed: is.Resources, wanted: o.resources, offer: ask.ask || o.out != ""}
+	readable, left := resources.operations(names, had.base, had.others)
 	for _, x := range readable {
 		if o.takes(x.Name) {
 			add(x)
@@ -326,11 +474,13 @@ func (p *Program) intake(ctx context.Context, ask *asker, o *intakeOptions, serv
 	}
 	p.sayLeft(server, left)
 	if ask.ask && !hints && slices.ContainsFunc(open, func(x *importedTool) bool { return annotated(x.definition) }) {
-		if hints, err = ask.yes("The server %s says of its tools what they do. Do you believe it? [y/N]", foreign(server)); err != nil {
+		if hints, err = ask.confirm(false, "The server %s says of its tools what they do. Do you believe it? [y/N]", foreign(server)); err != nil {
 			return answer, err
 		}
 	}
-	ask.place(server, said.Endpoint, o.here, open)
+	if err := ask.place(server, is, o.here, open, had.another(server, said.Raw)); err != nil {
+		return answer, err
+	}
 	for _, f := range slices.Concat(intake.FlagNames(names), intake.FlagKnown(server, names, known)) {
 		for _, x := range open {
 			if f.Path == "" || f.Path == fmt.Sprintf("/%d", slices.Index(names, x.Name)) {
@@ -355,27 +505,67 @@ func (o *intakeOptions) takes(name string) bool {
 	return len(o.only) == 0 || slices.ContainsFunc(o.only, func(pattern string) bool { ok, err := path.Match(pattern, name); return err == nil && ok })
 }
 
-// introspect asks a server what it offers, twice: its tools must be equal. It returns that with the
-// fingerprint of what it says of itself and its tools.
-func (p *Program) introspect(ctx context.Context, server string) (offered live.Server, print string, err error) {
-	for again := range 2 {
-		var unlisted error
-		if offered, unlisted, err = p.introduced(ctx, server); err != nil {
-			return offered, "", err
-		}
-		if again == 0 && unlisted != nil {
-			p.say("%s: its resources are left out: %s", foreign(server), foreign(unlisted.Error()))
-		}
-		digest, err := serverPrint(offered)
-		if err != nil {
-			return offered, "", negative("the tools of %s: %s", foreign(server), err)
-		}
-		if again > 0 && print != digest {
-			return offered, "", negative("the server %s offers other tools each time it is asked", foreign(server))
-		}
-		print = digest
+// another says how a server introduces itself otherwise than when it was imported, or "".
+func (h *hadBefore) another(server string, is json.RawMessage) string {
+	i := slices.IndexFunc(h.servers, func(s catalog.Server) bool { return s.Name == server })
+	if i < 0 {
+		return ""
 	}
-	return offered, print, nil
+	if old, now := selfName(h.servers[i].Initialize), selfName(is); old != now {
+		return fmt.Sprintf("It called itself %s, and calls itself %s now.", old, now)
+	}
+	return ""
+}
+
+// selfName is the name and the version by which a server introduces itself.
+func selfName(initialize json.RawMessage) string {
+	v, err := schemas.Decode(initialize)
+	if err != nil {
+		return ""
+	}
+	said, _ := v.(map[string]any)
+	info, _ := said["serverInfo"].(map[string]any)
+	name, _ := info["name"].(string)
+	version, _ := info["version"].(string)
+	return excerpt.Clip(strings.TrimSpace(name+" "+version), maxSelfName)
+}
+
+// maxSelfName bounds a server's name and version as they are shown, in bytes.
+const maxSelfName = 200
+
+// introspect asks servers what they offer, twice: their tools must be equal. failed has why nothing is
+// known of the others.
+func (p *Program) introspect(ctx context.Context, servers []string) (offered map[string]introduced, failed map[string]error, err error) {
+	if offered, failed, err = askEach(p, servers, introduce(ctx)); err != nil {
+		return nil, nil, err
+	}
+	again, gone, err := askEach(p, slices.Collect(maps.Keys(offered)), introduce(ctx))
+	if err != nil {
+		return nil, nil, err
+	}
+	maps.Copy(failed, gone)
+	for _, name := range slices.Sorted(maps.Keys(again)) {
+		first, is := offered[name], again[name]
+		if first.unlisted != nil {
+			p.say("%s: its resources are left out: %s", foreign(name), foreign(first.unlisted.Error()))
+		}
+		was, err := serverPrint(first.Server)
+		if err == nil {
+			is.print, err = serverPrint(is.Server)
+		}
+		switch {
+		case err != nil:
+			failed[name] = negative("the tools of %s: %s", foreign(name), err)
+		case was != is.print:
+			failed[name] = negative("the server %s offers other tools each time it is asked", foreign(name))
+		default:
+			offered[name] = is
+		}
+	}
+	for name := range failed {
+		delete(offered, name)
+	}
+	return offered, failed, nil
 }
 
 // serverPrint is the fingerprint of a server with all its tools, also with those that have none.
@@ -391,14 +581,34 @@ func serverPrint(s live.Server) (string, error) {
 	return fingerprint.Server(s.Introduction.Endpoint, s.Introduction.Introduction, prints)
 }
 
+// where is where a server is, what --here says of that, and the digest of what the server tells models.
+type where struct {
+	server, endpoint, said, instructions string
+}
+
+// hold holds a tool, of which the catalog has a template, against where its server is and what that
+// tells models. It reports whether something of that has changed, or is to be pinned.
+func (x *importedTool) hold(at where, was *catalog.Template) bool {
+	look := func(what string) { x.look, x.Warnings = true, append(x.Warnings, what) }
+	told := was.Instructions != at.instructions
+	if told {
+		look("what its server tells models has changed since it was imported")
+	}
+	n := len(was.Endpoints)
+	if x.moved = n > 0 && !slices.Contains(was.Endpoints, at.endpoint); x.moved {
+		look("its server is not where the catalog pins it")
+	}
+	return told || x.moved || n == 0 && (at.said == hereYes || at.said == hereOnly) || n > 1 && at.said == hereOnly
+}
+
 // examine holds a tool against the catalog, and looks for what people should see.
-func examine(server string, t mcp.Tool, have map[string]catalog.Template, others map[string]bool, instructions, endpoint string) *importedTool {
-	x := &importedTool{Name: t.Name, State: toolNew, Warnings: []string{}, definition: t.Raw, instructions: instructions, endpoint: endpoint}
+func examine(at where, t mcp.Tool, have map[string]catalog.Template, others map[string]bool) *importedTool {
+	x := &importedTool{Name: t.Name, State: toolNew, Warnings: []string{}, definition: t.Raw, instructions: at.instructions}
 	leave := func(why string) *importedTool {
 		x.State, x.Warnings = toolLeftOut, append(x.Warnings, why)
 		return x
 	}
-	operation := catalog.OperationName(server, t.Name)
+	operation := catalog.OperationName(at.server, t.Name)
 	if others[operation] {
 		x.State = toolElsewhere
 		return x
@@ -410,16 +620,19 @@ func examine(server string, t mcp.Tool, have map[string]catalog.Template, others
 	x.Fingerprint = print.Digest
 	if was, ok := have[operation]; ok {
 		x.Effect, x.Status = was.Effect, was.Status
-		if was.Fingerprint == print.Digest && was.Instructions == instructions && (endpoint == "" || slices.Contains(was.Endpoints, endpoint)) {
+		changed := was.Fingerprint != print.Digest
+		if changed {
+			x.look, x.flagged, x.Warnings = true, true, append(x.Warnings, "it has changed since it was imported")
+		}
+		if held := x.hold(at, &was); !held && !changed {
 			x.State = toolSame
 			return x
 		}
-		x.State, x.was, x.look = toolChanged, &was, true
-		what := "it has changed since it was imported"
-		if was.Fingerprint == print.Digest {
-			what = "what its server tells models, or where that is, has changed since it was imported"
+		x.State, x.was = toolChanged, &was
+		x.same = !changed && was.Instructions == at.instructions
+		if x.settled = x.same && !x.moved; x.settled {
+			return x
 		}
-		x.Warnings = append(x.Warnings, what)
 	}
 	// What the compiler does not take is not asked about.
 	probe := catalog.Entry{Operation: operation, Definition: t.Raw, Status: plan.Block, Facts: json.RawMessage(`{"provider_type":"mcp","mode":"deter","effect_class":"irreversible"}`)}
@@ -441,7 +654,10 @@ func examine(server string, t mcp.Tool, have map[string]catalog.Template, others
 }
 
 func (x *importedTool) warn(f intake.Flag) {
-	x.look = true
+	if x.same { // it was looked at
+		return
+	}
+	x.look, x.flagged = true, true
 	warning := fmt.Sprintf("%s: %s", strings.TrimSuffix(f.Reason, "."), f.Text)
 	if f.Path != "" {
 		warning = f.Path + ": " + warning
@@ -477,7 +693,7 @@ func (x *importedTool) set(effect plan.EffectClass, status plan.Trust) {
 // leaveOut leaves a tool out, or as it was.
 func (x *importedTool) leaveOut() {
 	x.State = toolLeftOut
-	if x.was != nil && x.Resource == nil {
+	if x.was != nil && x.Resource == nil && !x.same {
 		x.Warnings = append(x.Warnings, "the catalog keeps what it had, which the server no longer offers")
 	}
 }
@@ -498,10 +714,12 @@ func (x *importedTool) entry(server string, d config.ServerDefaults) (catalog.En
 	if x.was != nil { // what the operator said holds for the new tool, too
 		kept := *x.was
 		kept.Definition, kept.Resource, kept.Effect, kept.Instructions = x.definition, x.Resource, x.Effect, x.instructions
-		if x.Status != x.was.Status {
+		if x.Status != x.was.Status && x.Status != plan.Block {
 			kept.Trust = t.Trust
 		}
-		if x.endpoint != "" && !slices.Contains(kept.Endpoints, x.endpoint) {
+		if x.only {
+			kept.Endpoints = []string{x.endpoint}
+		} else if x.endpoint != "" && !slices.Contains(kept.Endpoints, x.endpoint) {
 			kept.Endpoints = slices.Sorted(slices.Values(append(slices.Clone(kept.Endpoints), x.endpoint)))
 		}
 		t = kept
@@ -535,7 +753,12 @@ func (p *Program) sayImported(answers []intakeAnswer, file string) error {
 			case toolLeftOut:
 				if n := len(x.Warnings); n > 0 {
 					line += ": " + foreign(x.Warnings[n-1])
+					if n > 1 {
+						line += foreign(" (" + strings.Join(x.Warnings[:n-1], "; ") + ")")
+					}
 				}
+			case toolElsewhere:
+				line += ": the catalog of the configuration has it"
 			}
 			p.printf("%s\n", line)
 			p.sayAffected(a.Server, x)

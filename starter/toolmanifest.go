@@ -68,7 +68,7 @@ func (p *Program) declared(ctx context.Context, m *trust.Manifest, catalogFile s
 	if env.findings.HasErrors() {
 		return "", &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
 	}
-	offered, _, err := p.introduced(ctx, m.Provider)
+	offered, err := askOne(p, m.Provider, introduce(ctx))
 	if err != nil {
 		return "", err
 	}
@@ -229,11 +229,11 @@ func toolVerifyCommand(p *Program, fs *flag.FlagSet) action {
 				v.wrong(t.Operation, "the catalog: %s", err)
 			}
 		}
-		tools, err := p.listed(ctx, []string{v.Manifest.Provider})
+		tools, err := p.listed(ctx, v.Manifest.Provider)
 		if err != nil {
 			return err
 		}
-		v.against(tools[v.Manifest.Provider])
+		v.against(tools)
 		return p.sayVerified(v)
 	}
 }

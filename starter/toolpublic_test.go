@@ -41,7 +41,7 @@ func TestImportPublicTools(t *testing.T) {
 		var has map[string]json.RawMessage
 		require.NoError(t, json.Unmarshal(d, &of))
 		require.NoError(t, json.Unmarshal(d, &has))
-		x := examine(of.Server, mcp.Tool{Name: of.Name, Raw: d}, nil, nil, "", "")
+		x := examine(where{server: of.Server}, mcp.Tool{Name: of.Name, Raw: d}, nil, nil)
 		require.Equal(t, toolNew, x.State, "%s: %s", of, x.Warnings)
 		require.NoError(t, x.propose(false))
 		servers[of.Server] = append(servers[of.Server], x)
@@ -52,7 +52,9 @@ func TestImportPublicTools(t *testing.T) {
 	var entries []catalog.Entry
 	looks := 0
 	for server, tools := range servers {
-		a.place(server, "sha256:"+strings.Repeat("0", 64), nil, tools)
+		var is introduced
+		is.Introduction.Endpoint = "sha256:" + strings.Repeat("0", 64)
+		require.NoError(t, a.place(server, is, hereUnsaid, tools, ""))
 		require.NoError(t, a.decide(&intakeOptions{}, server, tools, false))
 		for _, x := range tools {
 			e, err := x.entry(server, config.ServerDefaults{Timeout: time.Minute})

@@ -117,7 +117,7 @@ func (x *importedTool) publish(v *verified) {
 		return
 	}
 	if own, err := intake.Propose(x.definition, true); err == nil && !own.Guess && stricter(own.Effect, effect) {
-		x.look = true
+		x.look, x.flagged = true, true
 		x.Warnings = append(x.Warnings, fmt.Sprintf("its manifest says %s, and the server itself %s", effect, own.Effect))
 	}
 	x.published = true

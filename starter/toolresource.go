@@ -42,13 +42,11 @@ func (a askedPool) resources(ctx context.Context, server string, said mcp.Introd
 
 // resourceIntake is what operations on resources are made of.
 type resourceIntake struct {
-	server string
+	where
 	listed []mcp.Resource
 	// wanted are patterns of URIs; without one they follow from what is listed, if offer is set.
 	wanted []string
 	offer  bool
-	// instructions and endpoint are as in [importedTool].
-	instructions, endpoint string
 }
 
 // operations are those that the catalog has of the resources of a server, and those that read what
@@ -102,7 +100,7 @@ func (r *resourceIntake) operations(tools []string, have map[string]catalog.Temp
 }
 
 func (r *resourceIntake) operation(name string, as plan.ResourceForm) *importedTool {
-	return &importedTool{Name: name, Warnings: []string{}, Resource: &plan.Resource{As: as}, instructions: r.instructions, endpoint: r.endpoint}
+	return &importedTool{Name: name, Warnings: []string{}, Resource: &plan.Resource{As: as}, instructions: r.instructions}
 }
 
 // add adds patterns to an operation, which is made if it is not there.
@@ -131,10 +129,8 @@ func (r *resourceIntake) examine(x *importedTool) {
 		return
 	}
 	x.Effect, x.Status = x.was.Effect, x.was.Status
-	look := func(what string) { x.look, x.Warnings = true, append(x.Warnings, what) }
-	if x.was.Instructions != r.instructions || r.endpoint != "" && !slices.Contains(x.was.Endpoints, r.endpoint) {
-		look("what its server tells models, or where that is, has changed since it was imported")
-	}
+	look := func(what string) { x.look, x.flagged, x.Warnings = true, true, append(x.Warnings, what) }
+	held := x.hold(r.where, x.was)
 	wider := !slices.Equal(x.was.Resource.URIs, x.Resource.URIs)
 	switch {
 	case wider:
@@ -143,8 +139,9 @@ func (r *resourceIntake) examine(x *importedTool) {
 		x.Fingerprint = fingerprint
 		look("the resource has changed since it was imported")
 	}
-	if x.State = toolSame; wider || x.look {
-		x.State = toolChanged
+	x.same = !wider && !x.flagged && x.was.Instructions == r.instructions
+	if x.State = toolSame; wider || x.look || held {
+		x.State, x.settled = toolChanged, x.same && !x.moved
 	} else {
 		x.was = nil
 	}

@@ -73,7 +73,7 @@ func TestResourceOperations(t *testing.T) {
 			for _, x := range c.have {
 				have[x.Name()] = x
 			}
-			r := resourceIntake{server: "wiki", listed: c.listed, wanted: c.wanted, offer: !c.quiet, instructions: "sha256:said"}
+			r := resourceIntake{where: where{server: "wiki", endpoint: "sha256:here", instructions: "sha256:said"}, listed: c.listed, wanted: c.wanted, offer: !c.quiet}
 			all, left := r.operations(c.tools, have, c.others)
 			var got []string
 			for _, x := range all {
@@ -101,7 +101,7 @@ func TestResourceOperations(t *testing.T) {
 		})
 	}
 	// Whoever widens one keeps what was said of it, and a server that tells models something else is looked at.
-	r := resourceIntake{server: "wiki", wanted: []string{"a://**"}, instructions: "sha256:said"}
+	r := resourceIntake{where: where{server: "wiki", instructions: "sha256:said"}, wanted: []string{"a://**"}}
 	was := said(plan.AsText, print(text("a://b")), "a://b")
 	was.Operation = readResource
 	all, _ := r.operations(nil, map[string]catalog.Template{was.Name(): was}, nil)
@@ -111,7 +111,7 @@ func TestResourceOperations(t *testing.T) {
 	require.Equal(t, toolChanged, all[1].State)
 	require.Empty(t, all[1].Fingerprint)
 	require.False(t, all[1].look)
-	r = resourceIntake{server: "wiki", instructions: "sha256:other"}
+	r = resourceIntake{where: where{server: "wiki", instructions: "sha256:other"}}
 	all, _ = r.operations(nil, map[string]catalog.Template{was.Name(): was}, nil)
 	require.Len(t, all, 1)
 	require.True(t, all[0].look)

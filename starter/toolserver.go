@@ -42,11 +42,11 @@ func (p *Program) serverNow(ctx context.Context, catalogFile, server string) (ou
 	if env.findings.HasErrors() {
 		return out, &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
 	}
-	offered, _, err := p.introduced(ctx, server)
+	offered, err := askOne(p, server, introduce(ctx))
 	if err != nil {
 		return out, err
 	}
-	print, err := serverPrint(offered)
+	print, err := serverPrint(offered.Server)
 	if err != nil {
 		return out, negative("the server %s: %s", foreign(server), err)
 	}

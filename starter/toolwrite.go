@@ -48,6 +48,9 @@ func (p *Program) writeTools(c *config.Config, file string, have map[string]cata
 	}
 	servers := p.snapshots(answers, have, known)
 	if len(changes) == 0 && len(servers) == 0 {
+		if !configured {
+			p.say("nothing is new or has changed: %s is not written", fromHere(file))
+		}
 		return nil
 	}
 	slices.SortFunc(changes, func(a, b catalog.Entry) int { return strings.Compare(a.Operation, b.Operation) })
@@ -92,17 +95,19 @@ func (p *Program) writeTools(c *config.Config, file string, have map[string]cata
 // offers them. What is too long is left out, and a line says so.
 func (p *Program) snapshots(answers []intakeAnswer, have map[string]catalog.Template, known *catalog.Catalog) (servers []catalog.Server) {
 	for _, a := range answers {
-		is := map[string]bool{}
+		is, there := map[string]bool{}, false
 		for _, x := range a.Tools {
 			if x.State == toolNew || x.State == toolChanged || x.State == toolSame {
 				is[catalog.OperationName(a.Server, x.Name)] = true
+				there = there || x.State != toolSame
 			}
 		}
 		other := false
 		for name, t := range have {
 			other = other || t.Provider == a.Server && !is[name]
+			there = there || is[name]
 		}
-		if len(is) == 0 || other && known.Server(a.Server) != nil {
+		if !there || other && known.Server(a.Server) != nil {
 			continue
 		}
 		s := catalog.Server{Name: a.Server, Fingerprint: a.Fingerprint, Initialize: a.initialize}

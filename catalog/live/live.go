@@ -62,6 +62,11 @@ func of(t *catalog.Template, server string) bool {
 	return t.ProviderType == plan.MCP && t.Provider == server
 }
 
+// Has reports whether templates have something of a server.
+func Has(templates []catalog.Template, server string) bool {
+	return slices.ContainsFunc(templates, func(t catalog.Template) bool { return of(&t, server) })
+}
+
 func pinsResource(t *catalog.Template) bool { return t.Resource != nil && t.Fingerprint != "" }
 
 // Offer is a tool as a server offers it, or an operation as the catalog has it, held against the
