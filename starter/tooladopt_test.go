@@ -146,6 +146,11 @@ func TestPin(t *testing.T) {
 		})
 	}
 	s := discover.Server{Name: "s", Unpinned: &discover.Unpinned{Manager: "npm", Package: "@a/b"}}
+	nowhere := httptest.NewTLSServer(nil)
+	nowhere.Close()
+	var screen bytes.Buffer
+	require.NoError(t, (&Program{Stderr: &screen}).pin(t.Context(), &asker{}, discover.Resolver{Client: nowhere.Client(), NPM: nowhere.URL}, &s))
+	require.Contains(t, screen.String(), "s: npm @a/b is not pinned, and its registry was not reached: ")
 	p := &Program{Stderr: new(bytes.Buffer)}
 	require.ErrorContains(t, p.pin(t.Context(), &asker{p: p, in: bufio.NewReader(strings.NewReader("")), ask: true}, r, &s), "the answers end")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -77,6 +77,9 @@ func TestCompare(t *testing.T) {
 			require.Equal(t, c.want.State != Pinned && c.want.State != Unpinned, got[0].Stale())
 		})
 	}
+	templates := []catalog.Template{pinned(func(*catalog.Template) {}), {ProviderType: plan.Skill, Provider: "count"}}
+	require.True(t, Has(templates, "files"))
+	require.False(t, Has(templates, "count"), "a skill is of no server")
 	all := Compare(nil, map[string]Server{"files": server})
 	require.Len(t, all, 4)
 	require.Equal(t, Offer{Server: "files", Resource: "file:///a", Fingerprint: paged, State: Unknown}, all[0])
