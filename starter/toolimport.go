@@ -146,9 +146,9 @@ type importedTool struct {
 	// same: the catalog has it, and what the server tells models, as they are; moved: it pins other places
 	// than where the server is.
 	same, moved bool
-	// settled: nothing is left to decide.
-	settled  bool
-	proposal intake.Proposal
+	// anew: it is proposed as if the catalog had said nothing; settled: nothing is left to decide.
+	anew, settled bool
+	proposal      intake.Proposal
 	// published: the proposal is the word of the server's publisher.
 	published bool
 	// look: somebody must look at the tool by itself, and name it by itself if it was flagged.
@@ -449,7 +449,9 @@ func (p *Program) intake(ask *asker, o *intakeOptions, server string, is introdu
 	if err != nil {
 		return answer, negative("the server %s: %s", foreign(server), err)
 	}
-	at := where{server: server, endpoint: said.Endpoint, said: o.here, instructions: instructions}
+	at := where{server: server, endpoint: said.Endpoint, said: o.here, instructions: instructions, anew: func(was *catalog.Template) bool {
+		return !ask.ask && unsaid(was) && o.named(server, &importedTool{Name: was.Operation})
+	}}
 	hints := o.hints
 	var names []string
 	var open []*importedTool
@@ -478,9 +480,6 @@ func (p *Program) intake(ask *asker, o *intakeOptions, server string, is introdu
 			return answer, err
 		}
 	}
-	if err := ask.place(server, is, o.here, open, had.another(server, said.Raw)); err != nil {
-		return answer, err
-	}
 	for _, f := range slices.Concat(intake.FlagNames(names), intake.FlagKnown(server, names, known)) {
 		for _, x := range open {
 			if f.Path == "" || f.Path == fmt.Sprintf("/%d", slices.Index(names, x.Name)) {
@@ -497,7 +496,26 @@ func (p *Program) intake(ask *asker, o *intakeOptions, server string, is introdu
 			x.publish(o.published)
 		}
 	}
+	open = slices.DeleteFunc(open, (*importedTool).asBefore)
+	if err := ask.place(server, is, o.here, open, had.another(server, said.Raw)); err != nil {
+		return answer, err
+	}
 	return answer, ask.decide(o, server, open, hints)
+}
+
+// unsaid reports whether a template says no more of a tool than what is written of one of which nobody
+// has said anything.
+func unsaid(t *catalog.Template) bool {
+	return t.Effect == plan.Irreversible && t.Status == plan.ManualReview && t.OpenWorld
+}
+
+// asBefore reports whether what is proposed anew is what the catalog has.
+func (x *importedTool) asBefore() bool {
+	if !x.anew || x.proposal.Effect != x.was.Effect || x.proposal.Status != x.was.Status {
+		return false
+	}
+	x.State, x.was = toolSame, nil
+	return true
 }
 
 // takes reports whether an operation of a name is imported.
@@ -584,6 +602,8 @@ func serverPrint(s live.Server) (string, error) {
 // where is where a server is, what --here says of that, and the digest of what the server tells models.
 type where struct {
 	server, endpoint, said, instructions string
+	// anew reports whether a tool that has not changed is proposed anew; nil is no.
+	anew func(*catalog.Template) bool
 }
 
 // hold holds a tool, of which the catalog has a template, against where its server is and what that
@@ -624,12 +644,18 @@ func examine(at where, t mcp.Tool, have map[string]catalog.Template, others map[
 		if changed {
 			x.look, x.flagged, x.Warnings = true, true, append(x.Warnings, "it has changed since it was imported")
 		}
-		if held := x.hold(at, &was); !held && !changed {
+		held := x.hold(at, &was)
+		x.anew = !held && !changed && at.anew != nil && at.anew(&was)
+		switch {
+		case held, changed, x.anew:
+		case was.Effect == plan.Pure && live.Acts(t.Raw):
+			return leave(live.Contradicted)
+		default:
 			x.State = toolSame
 			return x
 		}
 		x.State, x.was = toolChanged, &was
-		x.same = !changed && was.Instructions == at.instructions
+		x.same = !changed && !x.anew && was.Instructions == at.instructions
 		if x.settled = x.same && !x.moved; x.settled {
 			return x
 		}
@@ -678,7 +704,7 @@ func (x *importedTool) propose(hints bool) (err error) {
 	if x.proposal = ofResources; x.Resource == nil {
 		x.proposal, err = intake.Propose(x.definition, hints || !annotated(x.definition))
 	}
-	if x.was != nil {
+	if x.was != nil && !x.anew {
 		x.proposal.Effect, x.proposal.Status, x.proposal.OpenWorld, x.proposal.Guess = x.was.Effect, x.was.Status, x.was.OpenWorld, false
 		x.proposal.Reason = "That is what the catalog says of it so far."
 	}
@@ -716,6 +742,12 @@ func (x *importedTool) entry(server string, d config.ServerDefaults) (catalog.En
 		kept.Definition, kept.Resource, kept.Effect, kept.Instructions = x.definition, x.Resource, x.Effect, x.instructions
 		if x.Status != x.was.Status && x.Status != plan.Block {
 			kept.Trust = t.Trust
+		}
+		if x.anew {
+			kept.OpenWorld = x.proposal.OpenWorld
+			if x.Effect == plan.Pure && kept.Retry.MaxAttempts == 1 {
+				kept.Retry.MaxAttempts = 1 + d.Retries
+			}
 		}
 		if x.only {
 			kept.Endpoints = []string{x.endpoint}

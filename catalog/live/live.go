@@ -34,6 +34,9 @@ const (
 	Effect   State = "effect"
 )
 
+// Contradicted is the problem of the state Effect.
+const Contradicted = "the catalog says that it is pure, and the server that it changes something"
+
 // Server is what an MCP server offers.
 type Server struct {
 	Introduction mcp.Introduction
@@ -160,8 +163,8 @@ func (s *Server) tool(name string, tool mcp.Tool, t *catalog.Template) Offer {
 		o.State, o.Problem = Drift, "the catalog pins "+t.Fingerprint
 	case s.elsewhere(t) != "":
 		o.State, o.Problem = Drift, s.elsewhere(t)
-	case t.Effect == plan.Pure && acts(tool.Raw):
-		o.State, o.Problem = Effect, "the catalog says that it is pure, and the server that it changes something"
+	case t.Effect == plan.Pure && Acts(tool.Raw):
+		o.State, o.Problem = Effect, Contradicted
 	case t.Fingerprint == "":
 		o.State = Unpinned
 		if err != nil {
@@ -208,9 +211,9 @@ func (s *Server) elsewhere(t *catalog.Template) string {
 	return ""
 }
 
-// acts reports whether a server says of its tool that it changes something. Without a hint it says
+// Acts reports whether a server says of its tool that it changes something. Without a hint it says
 // nothing.
-func acts(definition json.RawMessage) bool {
+func Acts(definition json.RawMessage) bool {
 	v, err := schemas.Decode(definition)
 	if err != nil {
 		return false // it is not one of the protocol's, and its fingerprint tells

@@ -143,6 +143,6 @@ func TestActs(t *testing.T) {
 		`{"annotations":{"readOnlyHint":false},"Annotations":{"readOnlyHint":true}}`: true,
 		`{"annotations":{"readOnlyHint":false},"annotations":{}}`:                    false,
 	} {
-		require.Equal(t, want, acts(json.RawMessage(definition)), definition)
+		require.Equal(t, want, Acts(json.RawMessage(definition)), definition)
 	}
 }
