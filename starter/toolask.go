@@ -135,7 +135,13 @@ func (a *asker) moved(server string, is introduced, n int, asIt string) (said st
 func (a *asker) decide(o *intakeOptions, server string, open []*importedTool, hints bool) error {
 	open = slices.DeleteFunc(slices.Clone(open), func(x *importedTool) bool { return x.settled })
 	if a.ask {
-		return a.inGroups(server, open, hints)
+		return a.inGroups(server, slices.DeleteFunc(open, func(x *importedTool) bool {
+			named := o.named(server, x)
+			if named {
+				x.set(x.proposal.Effect, x.proposal.Status)
+			}
+			return named
+		}), hints)
 	}
 	for _, x := range open {
 		named := o.named(server, x)

@@ -66,6 +66,14 @@ func TestAsker(t *testing.T) {
 	}
 	a := &asker{p: &Program{Stderr: new(bytes.Buffer)}, in: bufio.NewReader(strings.NewReader("a\n")), ask: true}
 	require.ErrorContains(t, a.decide(&intakeOptions{}, "s", tools(), false), "the answers end")
+
+	// What a flag names is not asked about: with a pattern, if nothing was flagged.
+	all := tools()
+	all[3].flagged = true
+	a = &asker{p: &Program{Stderr: new(bytes.Buffer)}, in: bufio.NewReader(strings.NewReader("s\n")), ask: true}
+	require.NoError(t, a.decide(&intakeOptions{accept: []string{"*"}}, "s", all, false))
+	require.Equal(t, []string{toolNew, toolNew, toolNew, toolLeftOut, toolChanged}, []string{all[0].State, all[1].State, all[2].State, all[3].State, all[4].State})
+	require.Equal(t, plan.Committing, all[4].Effect)
 }
 
 // TestAskerPublished: what a publisher says is asked about by effect class, and what it says too

@@ -194,9 +194,9 @@ func (p *Program) importTools(ctx context.Context, ask *asker, o *intakeOptions,
 	}
 	known := knownNames(&c, had.base, had.others)
 	var answers []intakeAnswer
-	for _, name := range slices.Compact(slices.Clone(servers)) {
+	for i, name := range servers {
 		is, ok := offered[name]
-		if !ok {
+		if !ok || slices.Contains(servers[:i], name) {
 			continue
 		}
 		answer, err := p.intake(ask, o, name, is, had, known)
@@ -248,7 +248,7 @@ func (p *Program) intake(ask *asker, o *intakeOptions, server string, is introdu
 		return answer, negative("the server %s: %s", foreign(server), err)
 	}
 	at := where{server: server, endpoint: said.Endpoint, said: o.here, instructions: instructions, anew: func(was *catalog.Template) bool {
-		return !ask.ask && unsaid(was) && o.named(server, &importedTool{Name: was.Operation})
+		return unsaid(was) && o.named(server, &importedTool{Name: was.Operation})
 	}}
 	hints := o.hints
 	var names []string
