@@ -153,7 +153,8 @@ func (p *Program) answer(a statement) error {
 		return p.document(a)
 	}
 	for _, act := range a.Acts {
-		if tool, ok := act.(*trust.TrustTool); ok {
+		// Who signs sees the whole.
+		if tool, ok := act.(*trust.TrustTool); ok && a.Applied {
 			p.printf("%s\n", foreign(summary(tool)))
 			continue
 		}
