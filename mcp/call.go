@@ -32,15 +32,22 @@ const (
 
 var heavyTurns = make(chan struct{}, maxHeavy)
 
-// heavyTurn waits until the JSON body of a response, a page or a result may be decoded, or ctx ends. The
-// caller must call done, unless there is an error, when it needs its values no more.
+// heavyTurn waits until the JSON body of a response, a page or a result may be decoded, or ctx ends: what
+// has come is not lost if ctx has ended and nobody else decodes. The caller must call done, unless there is
+// an error, when it needs its values no more.
 func (c *conn) heavyTurn(ctx context.Context, text []byte) (done func(), _ *contract.Error) {
 	if len(text) <= heavy {
 		return func() {}, nil
 	}
+	done = func() { <-heavyTurns }
 	select {
 	case heavyTurns <- struct{}{}:
-		return func() { <-heavyTurns }, nil
+		return done, nil
+	default:
+	}
+	select {
+	case heavyTurns <- struct{}{}:
+		return done, nil
 	case <-ctx.Done():
 		return nil, stopped(ctx, c.name, "before the answer was decoded", true)
 	}

@@ -69,3 +69,15 @@ func TestTurnEnds(t *testing.T) {
 		}
 	})
 }
+
+// An answer that has come is not thrown away because its call has ended, if it can be decoded at once.
+func TestTurnIsFree(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := &conn{name: "h"}
+	for range 100 {
+		done, bad := c.heavyTurn(ctx, make([]byte, heavy+1))
+		require.Nil(t, bad)
+		done()
+	}
+}
