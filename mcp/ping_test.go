@@ -3,6 +3,9 @@
 package mcp
 
 import (
+	"context"
+	"net/http"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -41,11 +44,7 @@ func TestServerThatAnswersPings(t *testing.T) {
 			requireKind(t, contract.Timeout, err)
 			require.Eventually(t, func() bool { return textOf(t, p, "pings") == "1" }, bound, time.Millisecond)
 			c := connOf(p)
-			require.Eventually(t, func() bool {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				return !c.doubted
-			}, bound, time.Millisecond)
+			require.Eventually(t, func() bool { return !c.asksForLife() }, bound, time.Millisecond)
 			require.Equal(t, pid, textOf(t, p, "pid"))
 		})
 	}
@@ -62,4 +61,59 @@ func TestStreamThatAnswersNoPing(t *testing.T) {
 	require.Equal(t, "fine", textOf(t, p, "echo"))
 	streams, _ := a.seen()
 	require.Equal(t, 2, streams)
+}
+
+// Whoever refuses a ping is alive.
+func TestStreamThatRefusesPings(t *testing.T) {
+	for _, status := range []int{http.StatusUnauthorized, http.StatusInternalServerError, http.StatusServiceUnavailable} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			idle(t)
+			a := newAirwave(t)
+			a.ping = status
+			p := a.pool(t, func(o *Options) { o.PingTimeout = bound })
+			_, err := brief(t, p, "hang", "")
+			requireKind(t, contract.Timeout, err)
+			c := connOf(p)
+			require.Eventually(t, func() bool {
+				_, heard := a.seen()
+				return slices.Contains(heard, "/post ping") && !c.asksForLife()
+			}, bound, time.Millisecond)
+			require.True(t, c.usable())
+			require.Equal(t, "fine", textOf(t, p, "echo"))
+			streams, _ := a.seen()
+			require.Equal(t, 1, streams)
+		})
+	}
+}
+
+// A call that its caller gives up says nothing about its server, which may be in the middle of an effect.
+func TestCancelledCallIsNotDoubted(t *testing.T) {
+	p := hostilePool(t, "ok", func(o *Options) { o.PingTimeout = bound })
+	require.NotEmpty(t, textOf(t, p, "count"))
+	c := connOf(p)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.Call(ctx, "h", "drip", nil)
+		ended <- err
+	}()
+	require.Eventually(t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, r := range c.pending {
+			return r.stage.Load() == sent
+		}
+		return false
+	}, bound, time.Millisecond)
+	cancel()
+	requireKind(t, contract.Cancelled, <-ended)
+	require.False(t, c.asksForLife())
+	require.True(t, c.usable())
+}
+
+// asksForLife reports whether a ping is out.
+func (c *conn) asksForLife() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.doubted
 }

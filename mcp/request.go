@@ -77,7 +77,9 @@ func (c *conn) withdraw(ctx context.Context, r *request) reply {
 		// The answer came first.
 		return <-r.answer
 	}
-	c.doubt(r)
+	if ctx.Err() == context.DeadlineExceeded {
+		c.doubt(r)
+	}
 	if unsent {
 		return reply{err: stopped(ctx, c.name, "before the request was sent", false)}
 	}
@@ -91,7 +93,7 @@ func (c *conn) withdraw(ctx context.Context, r *request) reply {
 }
 
 // doubt asks a server that has not answered a request in time for a sign of life, if no other answer can
-// come before that one. Without a sign the session takes no more calls.
+// come before that one. Without a sign the session takes no more calls. Whoever refuses to answer is alive.
 func (c *conn) doubt(r *request) {
 	switch mcp.MCPMethod(r.method) {
 	case mcp.MethodInitialize, mcp.MethodServerDiscover, mcp.MethodPing:
@@ -107,8 +109,8 @@ func (c *conn) doubt(r *request) {
 		ctx, cancel := context.WithTimeout(context.Background(), c.opts.PingTimeout)
 		defer cancel()
 		answer := c.roundTrip(ctx, string(mcp.MethodPing), nil)
-		if answer.err != nil {
-			c.retire("it answers no ping: " + answer.err.Message)
+		if e := answer.err; e != nil && (e.Kind == contract.Timeout || e.Kind == contract.Unsent || e.Kind == contract.Transport) {
+			c.retire("it answers no ping: " + e.Message)
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()

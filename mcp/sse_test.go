@@ -28,9 +28,10 @@ import (
 // airwave is a server over HTTP with server-sent events that tests make misbehave.
 type airwave struct {
 	*httptest.Server
-	// endpoint is what the stream says first, and post is the status of an answer to a message.
-	endpoint string
-	post     int
+	// endpoint is what the stream says first, and post and ping are the statuses of answers to a call and
+	// a ping.
+	endpoint   string
+	post, ping int
 
 	mu      sync.Mutex
 	out     chan string
@@ -47,7 +48,7 @@ func (a *airwave) seen() (int, []string) {
 
 func newAirwave(t *testing.T) *airwave {
 	t.Helper()
-	a := &airwave{endpoint: "event: endpoint\ndata: /post?session=1", post: http.StatusAccepted}
+	a := &airwave{endpoint: "event: endpoint\ndata: /post?session=1", post: http.StatusAccepted, ping: http.StatusAccepted}
 	a.Server = httptest.NewServer(a)
 	t.Cleanup(a.Close)
 	return a
@@ -99,6 +100,10 @@ func (a *airwave) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if m.Method == "tools/call" && post != http.StatusAccepted {
 		w.Header().Set("Location", "/elsewhere")
 		w.WriteHeader(post)
+		return
+	}
+	if m.Method == "ping" {
+		w.WriteHeader(a.ping)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
