@@ -36,6 +36,8 @@ type conn struct {
 	// introduction is complete after the handshake, and instructions is the digest of those in it.
 	introduction Introduction
 	instructions string
+	// mistaken is set if it was ended because another server was pinned. Guarded by the server's mutex.
+	mistaken bool
 
 	// closed is set once the server can take no more requests.
 	closed atomic.Bool

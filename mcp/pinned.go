@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -141,13 +142,27 @@ func (t *tenant) expects(pin Pin) *contract.Error {
 	return nil
 }
 
-// mistook ends a session with another server than is pinned, unless another session would be like it.
+// said is what pins are compared with in all sessions alike.
+type said struct{ endpoint, instructions string }
+
+func (c *conn) said() said { return said{c.introduction.Endpoint, c.instructions} }
+
+// mistook ends a session with another server than is pinned, unless another session would be like it, as far
+// as that is known: it may be the pin that is wrong, and others use the session. So it ends none that says
+// what the one before it was ended for, and one within MaxBackoff.
 func (t *tenant) mistook(c *conn, pin Pin) {
-	if pin.at(c.introduction.Endpoint) != nil {
+	moved := pin.at(c.introduction.Endpoint) != nil
+	if moved {
 		if endpoint, err := t.at(); err == nil && endpoint == c.introduction.Endpoint {
 			return
 		}
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conn != c || !c.usable() || !moved && (t.mistaken == c.said() || time.Since(t.mistakenAt) < t.opts.MaxBackoff) {
+		return
+	}
+	t.mistaken, t.mistakenAt, c.mistaken = c.said(), time.Now(), true
 	c.retire("it introduced itself as another server than is pinned")
 }
 

@@ -45,8 +45,8 @@ type server struct {
 	// changed is closed, and replaced, when there may be room.
 	changed chan struct{}
 	// proven is set once a session has begun, and failures counts the sessions that did not begin, for
-	// another reason than that the server has refused them, or ended before they had served a call,
-	// since the last that did.
+	// another reason than that the server has refused them, or ended by themselves before they had
+	// served a call, since the last that did.
 	proven   bool
 	failures int
 }
@@ -179,9 +179,10 @@ func (t *tenant) client(ctx context.Context) (*conn, *contract.Error) {
 	return st.conn, nil
 }
 
-// buries notes that a session has ended by itself; the caller holds s.mu.
+// buries notes that a session has ended, which is a failure if it has done so by itself; the caller holds
+// s.mu.
 func (s *server) buries(c *conn) {
-	if !c.served.Load() {
+	if !c.served.Load() && !c.mistaken {
 		s.failures++
 	}
 }
@@ -212,6 +213,9 @@ func (t *tenant) run(st *start, old *conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.conn, t.start = st.conn, nil
+	if st.conn != nil && st.conn.said() != t.mistaken {
+		t.mistaken = said{}
+	}
 	if t.closed && st.conn != nil {
 		t.end()
 	} else {

@@ -5,12 +5,17 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/contract"
@@ -72,6 +77,114 @@ func TestWrongPin(t *testing.T) {
 	_, err := pinned(t, p, pin)
 	requireKind(t, contract.Drift, err)
 	require.Equal(t, pid, pidOf(t, p))
+}
+
+// stale is a pin of what a server said of itself once.
+func stale(pin Pin) Pin {
+	pin.Instructions = "sha256:" + strings.Repeat("0", 64)
+	return pin
+}
+
+// A plan whose pin is out of date costs one session, and no other caller anything.
+func TestStalePin(t *testing.T) {
+	s := install(t)
+	p := openPool(t, s.Server, quiet)
+	pin := placed(t, p, true)
+	began := s.lines(t, "starts")
+	for range 7 {
+		_, err := pinned(t, p, stale(pin))
+		requireKind(t, contract.Drift, err)
+	}
+	require.Equal(t, began+1, s.lines(t, "starts"))
+	server := p.servers["h"]
+	server.mu.Lock()
+	failures := server.failures
+	server.mu.Unlock()
+	require.Zero(t, failures)
+	pid := pidOf(t, p)
+	first := s.during(t, p, "gate")
+	_, err := pinned(t, p, stale(pin))
+	requireKind(t, contract.Drift, err)
+	_, err = pinned(t, p, pin)
+	require.NoError(t, err, "it waits for no other call")
+	require.Equal(t, pid, pidOf(t, p))
+	s.write(t, "gate", "")
+	require.NoError(t, (<-first).err)
+}
+
+func TestStalePinsAmongGoodOnes(t *testing.T) {
+	s := install(t)
+	p := openPool(t, s.Server, quiet)
+	good := placed(t, p, true)
+	began := s.lines(t, "starts")
+	var all sync.WaitGroup
+	for i := range 8 {
+		pin, want := good, contract.Kind("")
+		if i%2 == 0 {
+			pin, want = stale(good), contract.Drift
+		}
+		all.Go(func() {
+			for range 10 {
+				_, err := p.CallPinned(t.Context(), "h", "echo", nil, pin)
+				var kind contract.Kind
+				if e := (*contract.Error)(nil); errors.As(err, &e) {
+					kind = e.Kind
+				}
+				assert.Equal(t, want, kind, "%v", err)
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, began+1, s.lines(t, "starts"))
+}
+
+// A server that says something else of itself at each start costs one session within MaxBackoff.
+func TestServerThatAlwaysChanges(t *testing.T) {
+	for name, c := range map[string]struct {
+		pause time.Duration
+		more  int
+	}{"brief": {time.Nanosecond, 4}, "long": {time.Hour, 1}} {
+		t.Run(name, func(t *testing.T) {
+			s := install(t)
+			o := quiet
+			o.MaxBackoff = c.pause
+			p := openPool(t, s.Server, o)
+			pin := placed(t, p, true)
+			began := s.lines(t, "starts")
+			for i := range 5 {
+				s.write(t, "words", strconv.Itoa(i))
+				_, err := pinned(t, p, stale(pin))
+				requireKind(t, contract.Drift, err)
+			}
+			require.Equal(t, began+c.more, s.lines(t, "starts"))
+		})
+	}
+}
+
+// The place of a session that was ended for its pin is free for others, and is given up once nobody has used
+// it for long.
+func TestPlaceOfMistakenSession(t *testing.T) {
+	s := install(t)
+	o := quiet
+	o.MaxSessions = 1
+	p := openPool(t, s.Server, o)
+	a, b := as(p, "a", ""), as(p, "b", "")
+	pin := placed(t, a, true)
+	_, err := pinned(t, a, stale(pin))
+	requireKind(t, contract.Drift, err)
+	_, err = pinned(t, b, pin)
+	require.NoError(t, err)
+
+	o.MaxIdle = time.Millisecond
+	p = openPool(t, s.Server, o)
+	_, err = pinned(t, p, stale(pin))
+	requireKind(t, contract.Drift, err)
+	server := p.servers["h"]
+	require.Eventually(t, func() bool {
+		server.mu.Lock()
+		defer server.mu.Unlock()
+		return len(server.tenants) == 0
+	}, bound, time.Millisecond)
 }
 
 // A session that takes no more calls is there for those in it, and then gone. The next one waits for that.

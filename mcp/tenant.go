@@ -54,6 +54,10 @@ type tenant struct {
 	idle *time.Timer
 	// ending is set once the session is being ended for good.
 	ending bool
+	// mistaken is what the session said that was last ended at mistakenAt because another server was
+	// pinned, until one says something else.
+	mistaken   said
+	mistakenAt time.Time
 }
 
 // admit returns the tenant with a key, of which the caller becomes a user. It waits while the last
@@ -156,10 +160,10 @@ func (t *tenant) rest() {
 		return
 	case t.conn == nil:
 		delete(t.tenants, t.key)
-	case !t.conn.usable():
+	case !t.conn.usable() && !t.conn.mistaken:
 		t.buries(t.conn)
 		t.end()
-	default:
+	default: // the place of a session that was mistaken knows what that said
 		t.used = time.Now()
 		if t.idle == nil {
 			t.idle = time.AfterFunc(t.opts.MaxIdle, t.expire)
