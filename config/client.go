@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
@@ -27,4 +28,14 @@ func (c Config) Client() (client.Options, error) {
 		return client.Options{}, fmt.Errorf("preparing the connection to Temporal: %w", err)
 	}
 	return options, nil
+}
+
+// TemporalCertificates returns the files with the authorities of Temporal's server and with the certificate
+// of its clients, as this configuration and Temporal's own conventions name them.
+func (c Config) TemporalCertificates() []string {
+	all := []string{c.Temporal.TLS.CAFile, c.Temporal.TLS.CertFile}
+	if c.profile.TLS != nil {
+		all = append(all, c.profile.TLS.ServerCACertPath, c.profile.TLS.ClientCertPath)
+	}
+	return slices.DeleteFunc(all, func(file string) bool { return file == "" })
 }

@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/process"
 	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/internal/testca"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/payload"
@@ -263,6 +265,44 @@ skills:
 	require.Contains(t, resolved.SecretFiles(), "/another.key")
 }
 
+// TestWhatAWorkerReliesOn: what decides what a worker does is not only its own files.
+func TestWhatAWorkerReliesOn(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		return file
+	}
+	t.Setenv("HOME", filepath.Join(dir, "home"))
+	t.Setenv("DATABASE", "postgres://a@127.0.0.1:1/x?sslrootcert="+filepath.Join(dir, "database-ca.pem"))
+	ca := testca.New(t, "temporal")
+	_, cert, certKey := ca.Client(t)
+	t.Setenv("TEMPORAL_CONFIG_FILE", write("temporal.toml", fmt.Sprintf(
+		"[profile.default.tls]\nserver_ca_cert_path = %q\nclient_cert_path = %q\nclient_key_path = %q\n", ca.File, cert, certKey)))
+	write("payload.key", keys(t, "k1")[0])
+	write("shadow.yaml", "")
+	file := write("chimera.yaml", `
+store: {driver: postgres, url: '${env:DATABASE}', origin: example.com/log, blobs: database}
+temporal: {address: "127.0.0.1:1"}
+payload: {keys: ['${file:payload.key}']}
+pkcs11: {module: p11.so}
+ledger: {key: 'pkcs11:token=t;object=k'}
+guardian: {key: 'pkcs11:token=t;object=k?module-path=/opt/p11/own.so', shadow: [shadow.yaml]}
+`)
+	settings, ds := config.Load(file)
+	require.Empty(t, ds)
+	resolved, err := settings.Resolve("tools")
+	require.NoError(t, err)
+	o, ds, err := host.Settings(resolved)
+	require.NoError(t, err)
+	require.Empty(t, ds)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	in := func(name string) string { return filepath.Join(dir, name) }
+	require.ElementsMatch(t, []string{file, self, "/opt/p11/own.so", in("p11.so"), in("shadow.yaml"), ca.File, cert,
+		in("database-ca.pem"), in("home/.postgresql/postgresql.crt")}, o.Relied)
+}
+
 // TestOpenSecrets: a worker does not begin if its children may read a key, wherever the configuration has
 // it from.
 func TestOpenSecrets(t *testing.T) {
@@ -319,20 +359,24 @@ func TestOpenSecrets(t *testing.T) {
 	}
 }
 
-// TestFilesOfTheDatabase: what the driver of PostgreSQL reads is private.
+// TestFilesOfTheDatabase: what the driver of PostgreSQL reads is private, or not for others to change.
 func TestFilesOfTheDatabase(t *testing.T) {
 	t.Setenv("HOME", "/home/chimera")
 	key, pass, service := "/home/chimera/.postgresql/postgresql.key", "/home/chimera/.pgpass", "/home/chimera/.pg_service.conf"
+	cert, root := "/home/chimera/.postgresql/postgresql.crt", "/home/chimera/.postgresql/root.crt"
 	for _, c := range []struct {
-		url, variable string
-		want          []string
+		url, variable   string
+		private, relied []string
 	}{
-		{"postgres://a@127.0.0.1:1/x", "", []string{key, pass, service}},
-		{"postgres://a@127.0.0.1:1/x?sslmode=verify-full&sslkey=/etc/a%20key&sslcert=/etc/a.pem", "", []string{"/etc/a key", pass, service}},
-		{"host=h dbname=x sslkey = /etc/a.key passfile='/etc/it\\'s' sslrootcert=/etc/ca.pem", "", []string{"/etc/a.key", "/etc/it's", service}},
-		{"host=h", "PGSSLKEY", []string{"/etc/of.variable", pass, service}},
-		{"host=h", "PGPASSFILE", []string{key, "/etc/of.variable", service}},
-		{"host=h servicefile=/etc/s", "PGSERVICEFILE", []string{key, pass, "/etc/s"}},
+		{"postgres://a@127.0.0.1:1/x", "", []string{key, pass, service}, []string{cert, root}},
+		{"postgres://a@127.0.0.1:1/x?sslmode=verify-full&sslkey=/etc/a%20key&sslcert=/etc/a.pem", "", []string{"/etc/a key", pass, service}, []string{"/etc/a.pem", root}},
+		{"postgresql://a@127.0.0.1:1,127.0.0.1:2/x?ssl%6bey=/etc/a%26b&p%61ssfile=/etc/p&sslrootcert=system", "", []string{"/etc/a&b", "/etc/p", service}, []string{cert}},
+		{"host=h dbname=x sslkey = /etc/a.key passfile='/etc/it\\'s' sslrootcert=/etc/ca.pem", "", []string{"/etc/a.key", "/etc/it's", service}, []string{cert, "/etc/ca.pem"}},
+		{"host=h", "PGSSLKEY", []string{"/etc/of.variable", pass, service}, []string{cert, root}},
+		{"host=h", "PGPASSFILE", []string{key, "/etc/of.variable", service}, []string{cert, root}},
+		{"host=h", "PGSSLROOTCERT", []string{key, pass, service}, []string{cert, "/etc/of.variable"}},
+		{"host=h", "PGSSLCERT", []string{key, pass, service}, []string{"/etc/of.variable", root}},
+		{"host=h servicefile=/etc/s", "PGSERVICEFILE", []string{key, pass, "/etc/s"}, []string{cert, root}},
 	} {
 		t.Run(c.url+c.variable, func(t *testing.T) {
 			if c.variable != "" {
@@ -340,8 +384,10 @@ func TestFilesOfTheDatabase(t *testing.T) {
 			}
 			t.Setenv("DATABASE", c.url)
 			dir := t.TempDir()
-			t.Setenv("TEMPORAL_CONFIG_FILE", filepath.Join(dir, "none"))
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "payload.key"), []byte(keys(t, "k1")[0]), 0o600))
+			profiles := filepath.Join(dir, "none")
+			t.Setenv("TEMPORAL_CONFIG_FILE", profiles)
+			secret := filepath.Join(dir, "payload.key")
+			require.NoError(t, os.WriteFile(secret, []byte(keys(t, "k1")[0]), 0o600))
 			file := filepath.Join(dir, "chimera.yaml")
 			require.NoError(t, os.WriteFile(file, []byte("store: {driver: postgres, url: '${env:DATABASE}', origin: example.com/log, blobs: database}\npayload: {keys: ['${file:payload.key}']}\ntemporal: {address: '127.0.0.1:1'}\n"), 0o600))
 			settings, ds := config.Load(file)
@@ -351,8 +397,10 @@ func TestFilesOfTheDatabase(t *testing.T) {
 			o, ds, err := host.Settings(resolved)
 			require.NoError(t, err)
 			require.Empty(t, ds)
-			require.Subset(t, o.Private, c.want)
-			require.Len(t, o.Private, len(c.want)+2, "%v", o.Private) // the payload key, and Temporal's file
+			self, err := os.Executable()
+			require.NoError(t, err)
+			require.ElementsMatch(t, append(c.private, secret, profiles), o.Private)
+			require.ElementsMatch(t, append(c.relied, file, self), o.Relied)
 		})
 	}
 }

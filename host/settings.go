@@ -23,6 +23,7 @@ import (
 	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
+	"chimera.ai/engine/trust/pkcs11"
 )
 
 // maxCatalog bounds a catalog file and a policy file, in bytes.
@@ -271,13 +272,22 @@ func (o *Options) settleTools(c config.Config) {
 			o.Servers[name] = s
 		}
 	}
-	o.Private = slices.Concat(c.SecretFiles(), o.Store.Private(), databaseFiles(o.Store))
-	o.Relied = relied(c)
+	private, public := databaseFiles(o.Store)
+	o.Private = slices.Concat(c.SecretFiles(), o.Store.Private(), private)
+	o.Relied = relied(c, public...)
 }
 
-// relied are the files by which a worker of a configuration decides what it does, itself included.
-func relied(c config.Config) []string {
-	all := slices.Concat([]string{c.File, c.CatalogFile, c.ToolsFile, c.Trust.Bootstrap, c.Trust.Seen, c.Temporal.TLS.CAFile}, c.PolicyFiles)
+// relied are the files by which a worker of a configuration decides what it does, itself included, and more.
+func relied(c config.Config, more ...string) []string {
+	all := slices.Concat([]string{c.File, c.CatalogFile, c.ToolsFile, c.Trust.Bootstrap, c.Trust.Seen, c.PKCS11.Module},
+		c.PolicyFiles, c.Guardian.Shadow, c.TemporalCertificates(), more)
+	for _, key := range []config.Secret{c.Ledger.Key, c.Guardian.Key} {
+		if key.OnToken() {
+			if u, err := pkcs11.Parse(key.Reveal()); err == nil {
+				all = append(all, u.Module)
+			}
+		}
+	}
 	for _, s := range c.MCPServers {
 		all = append(all, s.Manifest, s.TLS.CAFile, s.TLS.CertFile)
 	}
