@@ -389,7 +389,7 @@ func TestCommandsExist(t *testing.T) {
 	require.NoError(t, err)
 	p, err = p.WithProfiles([]string{"effects", "people"})
 	require.NoError(t, err)
-	require.Zero(t, os.Getuid(), "this test needs root, as which containers begin")
+	require.Zero(t, os.Getuid(), "this test needs root, as which containers begin: it gives files away, and capabilities up")
 	dir, err := os.MkdirTemp("", "deploy")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
