@@ -124,7 +124,7 @@ type fitting struct {
 // Call implements activities.Caller.
 func (c fitting) Call(ctx context.Context, r activities.Request) (activities.Answer, error) {
 	n := r.Node
-	err := c.options.unfit(n.Activity(), n.ProviderType, n.Provider, n.Effect, n.Endpoints)
+	err := c.options.unfit(n.Activity(), n.ProviderType, n.Provider, n.Effect, n.Relied || n.Called, n.Endpoints)
 	if err == nil {
 		err = c.options.shared(n.Activity(), n.Provider, n.Effect)
 	}

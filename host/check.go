@@ -58,38 +58,49 @@ func (o Options) servers() error {
 	if o.Catalog == nil {
 		return nil
 	}
+	verifies := map[string]bool{}
+	for i := range o.Catalog.Templates {
+		if c := o.Catalog.Templates[i].Commit; c != nil && c.Verify != nil {
+			verifies[c.Verify.Operation] = true
+		}
+	}
 	for i := range o.Catalog.Templates {
 		t := &o.Catalog.Templates[i]
 		if t.InProcess {
 			continue
 		}
-		if err := o.unfit(t.Name(), t.ProviderType, t.Provider, t.Effect, t.Endpoints); err != nil {
+		relied := t.TrustedOutput || t.Endorses || verifies[t.Name()]
+		if err := o.unfit(t.Name(), t.ProviderType, t.Provider, t.Effect, relied, t.Endpoints); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// unfit is why, in production, what an operation with effects calls does not do for that: a remote server
-// that cannot verify who calls it, or a program that is not the same one each time that it is started here.
-// endpoints are those of the operation's template.
-func (o *Options) unfit(operation string, of plan.ProviderType, provider string, effect plan.EffectClass, endpoints []string) error {
-	if !o.production() || effect == plan.Pure {
+// unfit is why, in production, what an operation calls does not do for it, if it has effects or is relied on
+// by some: a program that is not the same one each time that it is started here, or, for effects, a remote
+// server that cannot verify who calls it. endpoints are those of the operation's template.
+func (o *Options) unfit(operation string, of plan.ProviderType, provider string, effect plan.EffectClass, relied bool, endpoints []string) error {
+	if !o.production() || effect == plan.Pure && !relied {
 		return nil
+	}
+	why := operation + " has effects"
+	if effect == plan.Pure {
+		why = "effects rely on what " + operation + " answers"
 	}
 	s, executable := o.Servers[provider], o.Executables[provider]
 	what, command, args, pin := fmt.Sprintf("the MCP server %s (mcpServers)", provider), s.Command, s.Args, s.Pin
 	if of != plan.MCP {
 		what, command, args, pin = fmt.Sprintf("the executable %s (skills)", provider), executable.Command, executable.Args, executable.Pin
 	}
-	if of == plan.MCP && s.URL != "" && s.TLS.CertFile == "" && s.JWT == nil {
-		return fmt.Errorf("%s has effects, and nothing that is signed proves to %s who calls it: set tls.cert_file and tls.key_file, or jwt, for it", operation, what)
+	if effect != plan.Pure && of == plan.MCP && s.URL != "" && s.TLS.CertFile == "" && s.JWT == nil {
+		return fmt.Errorf("%s, and nothing that is signed proves to %s who calls it: set tls.cert_file and tls.key_file, or jwt, for it", why, what)
 	}
 	if u := discover.FindUnpinned(command, args); u != nil {
-		return fmt.Errorf("%s has effects, and %s is started as whatever version of a package there is then: name an exact one, or a digest (%s)", operation, what, u)
+		return fmt.Errorf("%s, and %s is started as whatever version of a package there is then: name an exact one, or a digest (%s)", why, what, u)
 	}
 	if interpreted(command) && len(pin) == 0 {
-		return fmt.Errorf("%s has effects, and %s is run by %s, whose digest says nothing about what it runs: name its script, and what that loads, in pin", operation, what, command)
+		return fmt.Errorf("%s, and %s is run by %s, whose digest says nothing about what it runs: name its script, and what that loads, in pin", why, what, command)
 	}
 	if command == "" || len(endpoints) > 0 {
 		return nil
@@ -101,7 +112,7 @@ func (o *Options) unfit(operation string, of plan.ProviderType, provider string,
 			advice += ", which is now " + digest
 		}
 	}
-	return fmt.Errorf("%s has effects, and its template pins no endpoint, so that any program in the place of %s would be called: %s", operation, what, advice)
+	return fmt.Errorf("%s, and its template pins no endpoint, so that any program in the place of %s would be called: %s", why, what, advice)
 }
 
 // shared is why, in production, the role effects does not call an operation: nobody has said that it

@@ -162,7 +162,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestWhatHasEffectsIsPinned: in production, a program with effects is the same one at each start.
+// TestWhatHasEffectsIsPinned: in production, a program with effects, or on whose answers effects rely, is the
+// same one at each start.
 func TestWhatHasEffectsIsPinned(t *testing.T) {
 	own, err := payload.RoleKey(keys(t, "k1")[0], "effects")
 	require.NoError(t, err)
@@ -173,6 +174,8 @@ func TestWhatHasEffectsIsPinned(t *testing.T) {
 		want   string
 		// anywhere is set if the template pins no endpoint.
 		anywhere bool
+		// word is what effects rely on a pure operation for.
+		word string
 	}{
 		"npx -y @bank/mcp":              {effect: plan.Committing, want: version},
 		"npx -y @bank/mcp@latest":       {effect: plan.Irreversible, want: version},
@@ -197,19 +200,30 @@ func TestWhatHasEffectsIsPinned(t *testing.T) {
 		"/opt/bank/mcp --anywhere":      {effect: plan.Committing, want: endpoint, anywhere: true},
 		"/opt/bank/mcp --staged":        {effect: plan.Staged, want: endpoint, anywhere: true},
 		"/opt/bank/mcp --pure":          {effect: plan.Pure, anywhere: true},
+		"npx bank --trusted":            {effect: plan.Pure, word: "trusted", want: version},
+		"node reads.js --endorses":      {effect: plan.Pure, word: "endorses", want: run},
+		"/opt/bank/mcp --trusted any":   {effect: plan.Pure, word: "trusted", want: endpoint, anywhere: true},
+		"/opt/bank/mcp --endorses any":  {effect: plan.Pure, word: "endorses", want: endpoint, anywhere: true},
+		"/opt/bank/mcp --verify any":    {effect: plan.Pure, word: "verify", want: endpoint, anywhere: true},
+		"/opt/bank/mcp --trusted":       {effect: plan.Pure, word: "trusted"},
+		"/opt/bank/mcp --verify":        {effect: plan.Pure, word: "verify"},
 		"docker run bank@sha256:" + fmt.Sprintf("%064d", 1): {effect: plan.Committing},
 	} {
 		for _, of := range []plan.ProviderType{plan.MCP, plan.Skill} {
 			t.Run(string(of)+" "+line, func(t *testing.T) {
 				words := strings.Fields(line)
-				template := catalog.Template{ProviderType: of, Provider: "bank", Operation: "pay", Effect: c.effect}
+				template := catalog.Template{ProviderType: of, Provider: "bank", Operation: "pay", Effect: c.effect, TrustedOutput: c.word == "trusted", Endorses: c.word == "endorses"}
+				other := catalog.Template{ProviderType: plan.Skill, Provider: "here", Operation: "other", Effect: plan.Committing, InProcess: true}
+				if c.word == "verify" {
+					other.Commit = &catalog.CommitPolicy{Verify: &catalog.Verify{Operation: "bank/pay"}}
+				}
 				if !c.anywhere {
 					template.Endpoints = []string{plan.DigestOf([]byte(line))}
 				}
 				o := host.Options{
 					Store: store.Options{Driver: store.Postgres, URL: "postgres://127.0.0.1:1/x", Origin: "example.com/log", Dir: t.TempDir()},
 					Roles: []host.Role{host.RoleEffects}, Sealing: sealing(t, own), Trust: &trust.Bootstrap{Audience: trust.Prod}, Seen: "seen.json",
-					Callers: map[string][]host.Role{"bank": {host.RoleEffects}}, Catalog: &catalog.Catalog{Templates: []catalog.Template{template}},
+					Callers: map[string][]host.Role{"bank": {host.RoleEffects}}, Catalog: &catalog.Catalog{Templates: []catalog.Template{template, other}},
 				}
 				what, advice := "the MCP server bank (mcpServers)", "chimera tools import bank --here"
 				if of == plan.MCP {
@@ -221,9 +235,14 @@ func TestWhatHasEffectsIsPinned(t *testing.T) {
 				late := o // the operation is registered after the process has begun
 				late.Catalog = nil
 				call := func() (called bool, err error) {
-					n := &plan.Node{ProviderType: of, Provider: "bank", Operation: "pay", Effect: c.effect, Endpoints: template.Endpoints}
+					n := &plan.Node{ProviderType: of, Provider: "bank", Operation: "pay", Effect: c.effect, Endpoints: template.Endpoints,
+						Relied: template.TrustedOutput || template.Endorses, Called: c.word == "verify"}
 					_, err = host.Fitting(&late, caller(func() { called = true })).Call(t.Context(), activities.Request{Node: n})
 					return called, err
+				}
+				why := "bank/pay has effects"
+				if c.word != "" {
+					why = "effects rely on what bank/pay answers"
 				}
 				called, refused := call()
 				require.Equal(t, c.want == "", called)
@@ -233,7 +252,7 @@ func TestWhatHasEffectsIsPinned(t *testing.T) {
 					return
 				}
 				for _, err := range []error{o.Check(), refused} {
-					require.ErrorContains(t, err, "bank/pay has effects, and ")
+					require.ErrorContains(t, err, why+", and ")
 					require.ErrorContains(t, err, c.want)
 					require.ErrorContains(t, err, what)
 					require.Equal(t, c.want == endpoint, strings.Contains(err.Error(), advice), err)
