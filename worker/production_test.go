@@ -50,7 +50,7 @@ templates:
      trust_requirement: allow_auto, status: allow_auto, cost: {expr: "0.01", currency: USD}}
   - {provider_type: skill, provider_name: check, operation: line, mode: deter, effect_class: pure, timeout_ms: 60000, retry_policy: {max_retries: 2}, endorses: true,
      input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {line: {type: string}}, required: [line]},
-     trust_requirement: allow_auto, status: allow_auto}
+     trust_requirement: allow_auto, status: allow_auto, endpoints: ["CHECKED"]}
 `
 
 const guardedPolicy = `
@@ -99,7 +99,7 @@ children: {user: nobody}
 skills:
   book: {cwd: /, command: /bin/sh, args: [-c, '` + bookScript + `'], pin: [/bin/cat],
     env: {LINES_FILE: %q, TOKEN: '${env:TOKEN}'}, roles: [effects]}
-  check: {cwd: /, command: /bin/sh, args: [-c, 'cat'], roles: [effects]}
+  check: {cwd: /, command: /bin/sh, args: [-c, 'cat'], pin: [/bin/cat], roles: [effects]}
   look: {cwd: /, command: /bin/sh, args: [-c, 'test -z "$TOKEN" && cat'], roles: [tools]}
 `
 
@@ -140,7 +140,9 @@ func produceIn(t *testing.T, dir, database string, more addition, begin ...host.
 		Command: "/bin/sh", Args: []string{"-c", bookScript}, Dir: "/", Pin: []string{"/bin/cat"}, Env: map[string]string{"LINES_FILE": p.lines, "TOKEN": ""}, Public: []string{"LINES_FILE"},
 	}.Endpoint()
 	require.NoError(t, err)
-	said := strings.Replace(guardedCatalog, "ENDPOINT", book, 1) + more.catalog
+	check, err := skills.Executable{Command: "/bin/sh", Args: []string{"-c", "cat"}, Dir: "/", Pin: []string{"/bin/cat"}}.Endpoint()
+	require.NoError(t, err)
+	said := strings.NewReplacer("ENDPOINT", book, "CHECKED", check).Replace(guardedCatalog) + more.catalog
 	rules := strings.Replace(guardedPolicy, "unmodelled: [book/write", "unmodelled: [book/write"+more.effects, 1) + more.rules
 	write("catalog.yaml", said)
 	write("policy.yaml", rules)

@@ -121,12 +121,13 @@ func (p *Production) As(t testing.TB, user string) ledger.Store {
 	return opened.Ledger
 }
 
-// Pin has the operations of executables that have effects pin the programs, as they have to in production.
+// Pin has the operations of executables pin the programs, as those have to in production that have effects, or
+// on which effects rely.
 func Pin(operations *catalog.Catalog, executables map[string]skills.Executable) error {
 	for i := range operations.Templates {
 		o := &operations.Templates[i]
 		e, ok := executables[o.Provider]
-		if !ok || o.ProviderType != plan.Skill || o.InProcess || o.Effect == plan.Pure {
+		if !ok || o.ProviderType != plan.Skill || o.InProcess {
 			continue
 		}
 		digest, err := e.Endpoint()
