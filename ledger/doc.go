@@ -78,8 +78,8 @@
 // succeeded, failed or cancelled, as the run has stated itself, or as terminated or
 // timed_out, which is stated for a run that could not. After that
 // still may come kinds invocation.* (but permitted), task.* and
-// hypothesis.observed, and then run.closed again. The times of a chain rise as
-// far as the store's clock does.
+// hypothesis.observed, and run.closed again if the run states its end once more after
+// them. The times of a chain rise as far as the store's clock does.
 //
 // # Kinds
 //

@@ -226,6 +226,31 @@ func TestEndsWithheld(t *testing.T) {
 	}
 }
 
+// TestLateOutcome: a run that has ended stays so when the outcome of a call follows its end.
+func TestLateOutcome(t *testing.T) {
+	w := newWorld(t)
+	w.run(t, "late", 1, false)
+	late := ledger.Run{
+		Workflow: "late", Root: "r", Origin: "r", PlanDigest: ledger.BodyDigest([]byte("p")), InputDigest: ledger.BodyDigest([]byte("i")), Agent: "agent-42",
+	}
+	_, err := w.store.Authorize(t.Context(), late, ledgertest.Ask("late", "action"), ledgertest.Rule(ledger.Approve))
+	require.NoError(t, err)
+	i, err := w.store.Invocation(t.Context(), "late")
+	require.NoError(t, err)
+	i, err = w.store.Claim(t.Context(), "late", i.DecisionID, "t", -time.Hour)
+	require.NoError(t, err)
+	late.State = ledger.RunFailed
+	_, _, err = w.store.CloseRun(t.Context(), late, nil)
+	require.NoError(t, err)
+	_, err = w.store.Settle(t.Context(), "late", ledger.Effect{Settlement: ledger.Settlement{Attempt: i.Attempt, State: ledger.Unknown}, Orphaned: true})
+	require.NoError(t, err)
+	ledgertest.Drain(t, w.store, w.key)
+	w.export(t)
+	r := w.verify(t, nil)
+	require.True(t, r.OK, "%v", r.Problems)
+	require.Equal(t, 1, r.Open, "%v", r.OpenRuns)
+}
+
 // TestMoreThanWasPruned: pruning explains as many bodies as it took, no more.
 func TestMoreThanWasPruned(t *testing.T) {
 	w := newWorld(t)

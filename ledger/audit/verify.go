@@ -225,9 +225,10 @@ type verifier struct {
 type chain struct {
 	n    int64
 	hash ledger.Hash
-	kind ledger.Kind
-	at   ledger.Time
-	name string
+	// ended says that it has the end of its run, which what a call did may follow.
+	ended bool
+	at    ledger.Time
+	name  string
 	// run is the workflow that the chain is of, "" for other chains.
 	run  string
 	keys map[uint64]struct{}
@@ -439,7 +440,8 @@ func (v *verifier) link(i int64, e *ledger.Entry, h ledger.Hash) *chain {
 		v.problem(BadChain, i, "%s says %s twice", e.Chain, e.Key)
 	}
 	c.keys[key] = struct{}{}
-	c.n, c.hash, c.kind, c.at = e.N, h, e.Kind, e.At
+	c.n, c.hash, c.at = e.N, h, e.At
+	c.ended = c.ended || e.Kind == ledger.RunClosed
 	return c
 }
 
@@ -533,7 +535,7 @@ func (v *verifier) finish() {
 	v.Erased = v.model.Erased
 	v.compensations()
 	for name, c := range v.chains {
-		if c.run == "" && !strings.HasPrefix(name, "run/") || c.kind == ledger.RunClosed {
+		if c.run == "" && !strings.HasPrefix(name, "run/") || c.ended {
 			continue
 		}
 		v.Open++
