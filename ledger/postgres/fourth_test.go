@@ -70,6 +70,8 @@ type said struct {
 	data string
 	// then is run once the entry is there, with a reference to it for REF.
 	then string
+	// lost: it does not wait for a place.
+	lost bool
 }
 
 // crooked in data makes an entry that is not written as entries are.
@@ -117,7 +119,7 @@ func tried(t *testing.T, s ledger.Store, o postgres.Options, role, origin string
 		if _, err := tx.Exec(ctx, insertEntry, e.Chain, e.N, e.Key, string(e.Kind), raw); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, "INSERT INTO pending SELECT max(serial) FROM entries"); err != nil {
+		if _, err := tx.Exec(ctx, "INSERT INTO pending SELECT serial FROM entries WHERE serial = (SELECT max(serial) FROM entries) AND NOT $1", x.lost); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, strings.ReplaceAll(x.then, "REF", ledger.Reference(origin, hashes[x.Chain]))); err != nil {
