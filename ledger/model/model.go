@@ -453,7 +453,8 @@ func (s *State) task(e *ledger.Entry, h ledger.Hash, data Facts) error {
 		about, _, _ := cutLast(x.TaskID)
 		if i, ok := s.Invocations[about]; ok && i.TaskID != x.TaskID {
 			return impossible("task %s is not that of invocation %s", x.TaskID, about)
-		} else if by, known := s.decided[i.DecisionID]; known && by.chain != "" && by.chain != e.Chain {
+		} else if by, known := s.decided[x.TaskID]; known && by.chain != "" && by.chain != e.Chain {
+			// The decision that has drafted it has its id: a run that was reset executes it for an earlier one.
 			return impossible("task %s is one of another run", x.TaskID)
 		}
 		done, err := signed.Execute(x.Result, ledger.Reference(e.Origin, h), x.ExecutedAt.Time())
