@@ -195,6 +195,13 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 		}
 	}
 	all := strings.Join(r.all(), ", ")
+	// PUBLIC may create in databases that come from versions before 15: functions of a role would be
+	// found in place of those that run as the owner.
+	var schema string
+	if err := t.QueryRowContext(ctx, "SELECT quote_ident(current_schema())").Scan(&schema); err != nil {
+		return err
+	}
+	statements = append(statements, "REVOKE CREATE ON SCHEMA "+schema+" FROM PUBLIC, "+all)
 	readers := strings.Join([]string{r.Engine, r.Guardian, r.Effects, r.Reader, r.Applier, r.Publisher}, ", ")
 	writers := strings.Join([]string{r.Engine, r.Guardian, r.Effects, r.Applier, r.Publisher}, ", ")
 	for table, g := range grants {
@@ -229,6 +236,16 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 	for _, q := range append(statements, policies(r)...) {
 		if _, err := t.ExecContext(ctx, q); err != nil {
 			return err
+		}
+	}
+	// Who does not own the schema takes nothing there, which is no error.
+	for _, name := range r.all() {
+		var may bool
+		if err := t.QueryRowContext(ctx, "SELECT has_schema_privilege($1, current_schema(), 'CREATE')", name).Scan(&may); err != nil {
+			return err
+		}
+		if may {
+			return fmt.Errorf("%w: %s may create in the schema %s: its owner revokes that", ledger.ErrInvalid, name, schema)
 		}
 	}
 	return nil
@@ -278,8 +295,9 @@ func policies(r Roles) (out []string) {
 		AND e.kind = '`+string(ledger.DecisionMade)+`' AND position(convert_to('{"name":"`+ledger.EvidenceRef+`","digest":"' || packet || '"}', 'UTF8') IN e.bytes) > 0))`)
 	// A key that was erased does not come back.
 	on(keysTable, "make FOR INSERT WITH CHECK (current_setting('transaction_isolation') = 'read committed' AND NOT EXISTS (SELECT FROM runs r WHERE r.subject_key = subject_keys.id))")
-	// Effects ends tasks, and makes none of them another.
-	on("tasks", "draft FOR INSERT TO "+r.Guardian+" WITH CHECK (true)", "sign FOR UPDATE TO "+r.Guardian+" USING (state <> 'executed') WITH CHECK (state <> 'executed')",
+	// The guardian signs or closes drafts, and what is signed stays: effects ends it, and makes of no
+	// task another.
+	on("tasks", "draft FOR INSERT TO "+r.Guardian+" WITH CHECK (state = 'draft')", "sign FOR UPDATE TO "+r.Guardian+" USING (state = 'draft') WITH CHECK (state IN ('signed', 'closed'))",
 		"execute FOR UPDATE TO "+r.Effects+" USING (state = 'signed') WITH CHECK (state = 'executed')")
 	// The guardian permits calls, and says of those that nobody else can end that nobody knows;
 	// what they were, and what they have answered, effects says. Pruning takes that.

@@ -789,15 +789,20 @@ BEGIN
 			ELSE false END
 		-- A call begins with another attempt.
 		AND (NEW.attempt = OLD.attempt AND NOT (moved AND NEW.state = 'calling') OR NEW.attempt = OLD.attempt + 1 AND NEW.state = 'calling')
+		-- It uses a permit that is unused, once the last call is over.
+		AND (NEW.attempt = OLD.attempt OR OLD.unused AND NOT (OLD.state = 'calling' AND OLD.call_not_after > floor(extract(epoch FROM clock_timestamp()) * 1000)))
+		AND NOT (NEW.unused AND NEW.state <> 'permitted' AND (moved OR NEW.attempt <> OLD.attempt))
 		-- Another permit of what may have happened.
 		AND NOT (perhaps AND (NEW.decision_id <> OLD.decision_id OR NEW.unused AND NOT OLD.unused OR NEW.attempt <> OLD.attempt) AND NOT (OLD.repeatable AND NEW.repeatable))
 		AND NOT (perhaps AND NEW.repeatable AND NOT OLD.repeatable)
 		-- What may have happened before another call stays doubted.
 		AND NEW.doubted = (OLD.doubted OR perhaps AND NEW.attempt <> OLD.attempt)
+		AND NOT (moved AND NEW.state = 'released' AND NEW.doubted)
 		-- Decisions about an invocation are numbered, and the last counts.
 		AND (NEW.decision_id = OLD.decision_id OR substring(NEW.decision_id FROM '/([0-9]{1,18})$')::bigint > substring(OLD.decision_id FROM '/([0-9]{1,18})$')::bigint)
 		-- A permit is for one action, run, task and hold, until then, and is used once.
-		AND (NEW.decision_id <> OLD.decision_id OR (NEW.action_digest, NEW.repeatable, NEW.permit_until) = (OLD.action_digest, OLD.repeatable, OLD.permit_until))
+		AND (NEW.decision_id <> OLD.decision_id OR (NEW.action_digest, NEW.repeatable, NEW.permit_until) = (OLD.action_digest, OLD.repeatable, OLD.permit_until)
+			AND NEW.permit IN (OLD.permit, 'null')) -- erasing takes it
 		AND (NEW.unused = OLD.unused OR NEW.unused AND NEW.decision_id <> OLD.decision_id OR NOT NEW.unused AND (moved OR NEW.attempt <> OLD.attempt))
 		-- Only the beginning and the end of a call say how long it may take, and only its end what it answered.
 		AND (NEW.call_not_after IS NOT DISTINCT FROM OLD.call_not_after OR moved OR NEW.attempt <> OLD.attempt)
@@ -833,7 +838,8 @@ BEGIN
 	END IF;
 	UPDATE holds SET status = next, running = runs, posted = spent WHERE id = hold;
 	IF next <> 'pending' THEN
-		UPDATE budget_use u SET pending = u.pending - h.amount, posted = u.posted + coalesce(spent, 0)
+		-- What the guardian's user has written there keeps no hold from ending.
+		UPDATE budget_use u SET pending = greatest(u.pending - h.amount, 0), posted = least(u.posted::numeric + coalesce(spent, 0), 9223372036854775807)
 			FROM json_to_recordset(h.charges::json) AS c (agent TEXT, period TEXT)
 			WHERE u.agent = c.agent AND u.period = coalesce(c.period, '') AND u.currency = h.currency;
 		UPDATE financial_ledger SET status = next WHERE tx_id = hold;
@@ -848,6 +854,8 @@ CREATE FUNCTION hold_stated() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE what TEXT := CASE WHEN TG_OP = 'INSERT' THEN 'opened' WHEN NEW.status = 'pending' THEN 'running' ELSE NEW.status END;
 BEGIN
 	IF NOT EXISTS (SELECT FROM entries e WHERE e.chain = 'budget/' || NEW.currency AND e.key = 'hold.' || what || '/' || NEW.id)
+			OR TG_OP = 'INSERT' AND (NEW.status <> 'pending' OR NEW.posted IS NOT NULL OR NEW.amount < 0
+				OR NEW.running <> (coalesce(NEW.call::json ->> 'root', '') <> '')) -- a call without effect runs at once
 			OR NEW.status <> 'pending' AND EXISTS (SELECT FROM invocations i WHERE i.hold_id = NEW.id AND i.hold_id <> '' AND i.state IN ('calling', 'unknown')) THEN
 		RAISE EXCEPTION 'no entry of the ledger says that the hold % is %', NEW.id, what USING ERRCODE = 'integrity_constraint_violation';
 	END IF;
@@ -911,7 +919,8 @@ CREATE CONSTRAINT TRIGGER stated AFTER UPDATE ON tasks DEFERRABLE INITIALLY DEFE
 CREATE FUNCTION check_stated() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF NOT EXISTS (SELECT FROM entries e WHERE e.chain = NEW.chain AND e.key = 'check.made/' || NEW.node || '/' || NEW.visit || '/' || NEW.number)
-			OR NOT EXISTS (SELECT FROM runs r WHERE 'run/' || r.workflow || '/' || r.root = NEW.chain AND (r.workflow, r.origin) = (NEW.workflow, NEW.origin))
+			OR NOT EXISTS (SELECT FROM runs r WHERE 'run/' || r.workflow || '/' || r.root = NEW.chain AND (r.workflow, r.origin, r.state) = (NEW.workflow, NEW.origin, 'running'))
+			OR NEW.barrier <> '' AND NOT EXISTS (SELECT FROM barriers b WHERE (b.id, b.origin, b.state) = (NEW.barrier, NEW.origin, 'approved'))
 			OR NEW.number NOT BETWEEN 1 AND 10000 OR NEW.number > 1 AND NOT EXISTS (SELECT FROM checks c
 				WHERE (c.workflow, c.origin, c.node, c.visit, c.number) = (NEW.workflow, NEW.origin, NEW.node, NEW.visit, NEW.number - 1)) THEN
 		RAISE EXCEPTION 'no entry of the ledger says that % was checked', NEW.node USING ERRCODE = 'integrity_constraint_violation';
@@ -927,17 +936,20 @@ CREATE CONSTRAINT TRIGGER stated AFTER INSERT ON checks DEFERRABLE INITIALLY DEF
 CREATE FUNCTION entry_stands() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE money BOOLEAN := starts_with(NEW.kind, 'hold.'); said TEXT := entry_data(NEW.bytes, CASE WHEN money THEN 'financial' ELSE 'evidence' END);
 	about TEXT := substr(NEW.key, length(NEW.kind) + 2); part TEXT[]; d JSON; h holds; i invocations; c checks; fits BOOLEAN := false; want TEXT := said;
+	its_at TIMESTAMPTZ := (convert_from(NEW.bytes, 'UTF8')::json ->> 'at')::timestamptz;
 BEGIN
 	IF said <> '' THEN
 		d := said::json;
 	END IF;
-	IF said IS NULL OR TG_RELID <> 'entries'::regclass THEN
+	-- What waits for no place may get one behind what rests on it.
+	IF said IS NULL OR TG_RELID <> 'entries'::regclass OR NOT EXISTS (SELECT FROM pending p WHERE p.serial = NEW.serial) THEN
 		fits := false;
 	ELSIF NOT (d -> 'snapshots' IS NULL OR canonical(d -> 'snapshots') ~ '^\{("after":"sha256:[0-9a-f]{64}"(,"before":"sha256:[0-9a-f]{64}")?|"before":"sha256:[0-9a-f]{64}")\}$') THEN
 		fits := false;
 	ELSIF money THEN
 		SELECT * INTO h FROM holds x WHERE x.id = about;
-		fits := NEW.chain = 'budget/' || h.currency AND convert_from(NEW.bytes, 'UTF8')::json ->> 'agent' = h.agent;
+		fits := NEW.chain = 'budget/' || h.currency AND convert_from(NEW.bytes, 'UTF8')::json ->> 'agent' = h.agent
+			AND (NEW.kind <> 'hold.running' OR h.status = 'pending');
 		IF NEW.kind = 'hold.posted' THEN
 			want := '{"id":' || quoted(about) || ',"posted":' || sum_of(h.posted, h.currency) || '}';
 		ELSIF NEW.kind = 'hold.opened' THEN
@@ -958,16 +970,20 @@ BEGIN
 		want := '{"executed_at":' || instant(floor(extract(epoch FROM (d ->> 'executed_at')::timestamptz) * 1000)::bigint)
 			|| ',"result":' || canonical(d -> 'result') || ',"task_id":' || quoted(about) || '}';
 		fits := EXISTS (SELECT FROM tasks x WHERE x.task_id = about AND x.chain = NEW.chain AND x.state = 'executed'
-			AND (said = '' OR (x.doc::json ->> 'state', (x.doc::json ->> 'executed_at')::timestamptz, canonical(x.doc::json -> 'result'), x.doc::json ->> 'audit_ref')
+			AND (said = '' OR json_typeof(d -> 'result') = 'object' AND (d ->> 'executed_at')::timestamptz >= (x.doc::json -> 'signature' ->> 'signed_at')::timestamptz
+				AND (x.doc::json ->> 'state', (x.doc::json ->> 'executed_at')::timestamptz, canonical(x.doc::json -> 'result'), x.doc::json ->> 'audit_ref')
 				= ('executed', (d ->> 'executed_at')::timestamptz, canonical(d -> 'result'), 'ledger://' || (convert_from(NEW.bytes, 'UTF8')::json ->> 'origin') || '/' || encode(NEW.hash, 'hex'))));
 	ELSIF NEW.kind = 'check.made' THEN
 		part := regexp_match(about, '^(.*)/([0-9]+)/([0-9]+)$');
 		SELECT x.* INTO c FROM runs r JOIN checks x ON (x.workflow, x.origin) = (r.workflow, r.origin)
 			WHERE 'run/' || r.workflow || '/' || r.root = NEW.chain AND x.chain = NEW.chain AND x.node = part[1] AND x.visit = part[2]::int AND x.number = part[3]::int;
-		fits := c.doc = said AND CASE d ->> 'state' WHEN 'succeeded' THEN d ->> 'failure' IS NULL AND d ->> 'output_digest' IS NOT NULL
+		fits := (c.number = 1 OR EXISTS (SELECT FROM checks x JOIN entries e ON e.chain = x.chain AND e.key = 'check.made/' || x.node || '/' || x.visit || '/' || x.number
+				WHERE (x.workflow, x.origin, x.node, x.visit, x.number) = (c.workflow, c.origin, c.node, c.visit, c.number - 1) AND e.serial < NEW.serial))
+			AND (c.doc = said AND CASE d ->> 'state' WHEN 'succeeded' THEN d ->> 'failure' IS NULL AND d ->> 'output_digest' IS NOT NULL
 				WHEN 'failed' THEN d ->> 'failure' IS NOT NULL AND d ->> 'output_digest' IS NULL ELSE false END
 			AND 'run/' || c.workflow || '/' || (d ->> 'root') = NEW.chain
-			AND (convert_from(NEW.bytes, 'UTF8')::json ->> 'node', convert_from(NEW.bytes, 'UTF8')::json ->> 'visit') = (c.node, c.visit::text) OR said = '' AND is_sealed(c.doc, (SELECT r.subject_key FROM runs r WHERE 'run/' || r.workflow || '/' || r.root = NEW.chain));
+			AND (convert_from(NEW.bytes, 'UTF8')::json ->> 'node', convert_from(NEW.bytes, 'UTF8')::json ->> 'visit') = (c.node, c.visit::text)
+			OR said = '' AND is_sealed(c.doc, (SELECT r.subject_key FROM runs r WHERE 'run/' || r.workflow || '/' || r.root = NEW.chain)));
 		want := '{' || concat('"barrier":' || quoted(nullif(c.barrier, '')) || ',', '"failure":' || quoted(nullif(d ->> 'failure', '')) || ',',
 				'"input_digest":' || quoted(nullif(d ->> 'input_digest', '')) || ',')
 			|| '"made_at":' || instant(floor(extract(epoch FROM (d ->> 'made_at')::timestamptz) * 1000)::bigint) || ',"node":' || quoted(c.node)
@@ -979,7 +995,27 @@ BEGIN
 		fits := i.chain = NEW.chain AND i.attempt::text = part[2] AND 'invocation.' || i.state = NEW.kind
 			AND (i.state <> 'calling' OR part[3] IS NULL)
 			AND (d -> 'stated' IS NULL OR json_typeof(d -> 'stated') = 'array' AND canonical(d -> 'stated') ~ '^\["([^"\\]|\\.)*"(,"([^"\\]|\\.)*")*\]$')
-			AND (said = '' OR part[3] IS DISTINCT FROM '/abandoned' OR (d ->> 'abandoned') IS NOT NULL);
+			AND (said = '' OR part[3] IS DISTINCT FROM '/abandoned' OR (d ->> 'abandoned') IS NOT NULL)
+			-- A call begins while its permit may be used, and each state of a call is said once.
+			AND (i.state <> 'calling' OR floor(extract(epoch FROM its_at) * 1000) <= i.permit_until)
+			AND NOT EXISTS (SELECT FROM runs r JOIN entries e ON e.chain = 'run/' || r.workflow || '/' || r.root
+				AND e.key IN (NEW.kind || '/' || part[1] || '/' || part[2], NEW.kind || '/' || part[1] || '/' || part[2] || '/resolved', NEW.kind || '/' || part[1] || '/' || part[2] || '/abandoned')
+				WHERE r.origin = i.origin AND e.serial <> NEW.serial)
+			-- What rests on its hold and its task comes after them.
+			AND (i.hold_id = '' OR i.state = 'unknown' OR EXISTS (SELECT FROM holds x JOIN entries e ON e.chain = 'budget/' || x.currency
+				AND e.key = CASE i.state WHEN 'calling' THEN 'hold.running' WHEN 'settled' THEN 'hold.posted' ELSE 'hold.voided' END || '/' || x.id WHERE x.id = i.hold_id AND e.serial < NEW.serial))
+			AND NOT (i.state = 'settled' AND EXISTS (SELECT FROM tasks x WHERE x.task_id = i.task_id AND x.state = 'executed'
+				AND NOT EXISTS (SELECT FROM entries e WHERE e.chain = x.chain AND e.key = 'task.executed/' || x.task_id AND e.serial < NEW.serial)))
+			-- Whoever did not make the call waits as long as its entry says.
+			AND ((d ->> 'abandoned') IS NULL OR part[3] = '/resolved' OR NOT EXISTS (SELECT FROM entries e WHERE e.chain = NEW.chain AND e.key = 'invocation.calling/' || part[1] || '/' || part[2]
+				AND (nullif(entry_data(e.bytes, 'evidence'), '')::json ->> 'call_not_after')::timestamptz >= its_at))
+			-- People state at one barrier what a call did that is unknown, and enough of them.
+			AND (d -> 'stated' IS NULL OR part[3] = '/resolved' AND NOT i.repeatable AND EXISTS (SELECT FROM barriers b WHERE b.state = 'approved'
+				AND (b.doc::json ->> 'outcome', json_array_length(b.doc::json -> 'actions'), b.doc::json #>> '{actions,0,invocation}', b.doc::json #>> '{actions,0,action}', b.doc::json #>> '{actions,0,decision}')
+					= ('true', 1, i.id, i.action_digest, i.decision_id)
+				AND b.id = (SELECT a.barrier FROM approvals a WHERE a.id = d #>> '{stated,0}')
+				AND NOT EXISTS (SELECT FROM (SELECT x.id, lag(x.id) OVER (ORDER BY x.n) AS last FROM json_array_elements_text(d -> 'stated') WITH ORDINALITY AS x (id, n)) AS x
+					WHERE x.id COLLATE "C" <= x.last COLLATE "C" OR NOT EXISTS (SELECT FROM approvals a WHERE a.id = x.id AND a.accepted AND a.barrier = b.id))));
 		want := CASE WHEN i.state = 'calling' THEN '{"attempt":' || i.attempt || ',"call_not_after":' || instant(i.call_not_after) || ',"decision_id":' || quoted(i.decision_id)
 				|| ',"id":' || quoted(i.id) || '}'
 			ELSE '{' || CASE WHEN (d ->> 'abandoned') IS NOT NULL THEN '"abandoned":true,' ELSE '' END || '"attempt":' || i.attempt || ',"id":' || quoted(i.id)
