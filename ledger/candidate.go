@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // Candidate is a row of the database that claims to be an entry. Whoever may write to the
@@ -140,7 +139,8 @@ type judged struct {
 	why     error
 }
 
-// judge decides which candidates get places. They come in the order of their serials.
+// judge decides which candidates get places. They come in the order of their serials. Of those with
+// large bodies it judges the first: reading them all could take longer than a batch may.
 func judge(ctx context.Context, log Log, origin string, possible Possible, candidates []Candidate) ([]judged, error) {
 	all := make([]judged, len(candidates))
 	tips := map[string]*judged{}
@@ -169,9 +169,15 @@ func judge(ctx context.Context, log Log, origin string, possible Possible, candi
 			return nil, err
 		}
 	}
-	for part := range slices.Chunk(all, bodiesAtOnce) {
-		if err := bodied(ctx, log, possible, part); err != nil {
+	read := 0
+	for first := 0; first < len(all); first += bodiesAtOnce {
+		last := min(first+bodiesAtOnce, len(all))
+		size, err := bodied(ctx, log, possible, all[first:last])
+		if err != nil {
 			return nil, err
+		}
+		if read += size; read >= maxJudged {
+			all = all[:last]
 		}
 	}
 	for i := range all {
@@ -191,10 +197,14 @@ func judge(ctx context.Context, log Log, origin string, possible Possible, candi
 }
 
 // bodiesAtOnce bounds the bodies that are read at once: whoever may add bodies may add large ones.
-const bodiesAtOnce = 256
+const bodiesAtOnce = 64
 
-// bodied rejects the candidates whose bodies are not theirs.
-func bodied(ctx context.Context, log Log, possible Possible, some []judged) error {
+// maxJudged is the size of the bodies, in bytes, after which no more of a batch are read.
+const maxJudged = 16 << 20
+
+// bodied rejects the candidates whose bodies are not theirs, and returns the size of those that it
+// has read, in bytes.
+func bodied(ctx context.Context, log Log, possible Possible, some []judged) (size int, err error) {
 	var digests []string
 	for i := range some {
 		if some[i].verdict != rejected {
@@ -202,22 +212,23 @@ func bodied(ctx context.Context, log Log, possible Possible, some []judged) erro
 		}
 	}
 	if len(digests) == 0 {
-		return nil
+		return 0, nil
 	}
 	stored, err := log.StoredBodies(ctx, digests)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for i := range some {
 		j := &some[i]
 		if j.verdict == rejected {
 			continue
 		}
+		size += len(stored[j.e.Body].Bytes)
 		if j.why = stored[j.e.Body].Belongs(j.e, possible); j.why != nil {
 			j.verdict = rejected
 		}
 	}
-	return nil
+	return size, nil
 }
 
 // follow judges a candidate by the one before in its chain.
