@@ -303,7 +303,7 @@ func (s *Store) Barrier(ctx context.Context, id string) (ledger.Barrier, error) 
 func (s *Store) ListBarriers(ctx context.Context, state ledger.BarrierState, page ledger.Page) ([]ledger.Barrier, error) {
 	limit, offset := limits(page)
 	return openAll(ctx, s, "list barriers", selectBarrier+" WHERE state = $1 OR $1 = '' ORDER BY expires_at, id LIMIT $2 OFFSET $3",
-		[]any{string(state), limit, offset}, scanBarriers, openBarrier)
+		[]any{string(state), limit, offset}, scanBarriers, passing(s, openBarrier))
 }
 
 // Forsaken implements [ledger.Effects].
@@ -311,5 +311,5 @@ func (s *Store) Forsaken(ctx context.Context, limit int) ([]ledger.Barrier, erro
 	limit, _ = limits(ledger.Page{Limit: limit})
 	return openAll(ctx, s, "list forsaken barriers", selectBarrier+` WHERE state = 'open'
 		AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.origin = barriers.origin AND runs.state = 'running') ORDER BY expires_at, id LIMIT $1`,
-		[]any{limit}, scanBarriers, openBarrier)
+		[]any{limit}, scanBarriers, passing(s, openBarrier))
 }

@@ -163,6 +163,16 @@ func (t *tx) closed(ctx context.Context, r ledger.Run) (bool, error) {
 // OpenRuns implements [ledger.Runs].
 func (s *Store) OpenRuns(ctx context.Context, workflow, root string, limit int) ([]ledger.Run, error) {
 	limit, _ = limits(ledger.Page{Limit: limit})
-	return documents[ledger.Run](ctx, s, "list open runs", "SELECT doc FROM runs WHERE state = 'running' AND (workflow, root) > ($1, $2) ORDER BY workflow, root LIMIT $3",
-		[]any{workflow, root, limit})
+	type row struct{ workflow, root, doc string }
+	// Whatever the document says, the run is that of the row: the next page begins behind it.
+	return openAll(ctx, s, "list open runs", "SELECT workflow, root, doc FROM runs WHERE state = 'running' AND (workflow, root) > ($1, $2) ORDER BY workflow, root LIMIT $3",
+		[]any{workflow, root, limit}, func(rows *sql.Rows) (r row, err error) { return r, rows.Scan(&r.workflow, &r.root, &r.doc) },
+		func(ctx context.Context, o *opener, r row) (ledger.Run, error) {
+			v, err := passing(s, decode[ledger.Run])(ctx, o, r.doc)
+			if errors.Is(err, sql.ErrNoRows) {
+				err = nil
+			}
+			v.Workflow, v.Root = r.workflow, r.root
+			return v, err
+		})
 }

@@ -213,7 +213,7 @@ func decodeRun(ctx context.Context, o *opener, doc string, value []byte, id sql.
 // ListRuns implements [ledger.Runs].
 func (s *Store) ListRuns(ctx context.Context, page ledger.Page) ([]ledger.Run, error) {
 	limit, offset := limits(page)
-	return documents[ledger.Run](ctx, s, "list runs", "SELECT doc FROM runs ORDER BY serial DESC LIMIT $1 OFFSET $2", []any{limit, offset})
+	return proper[ledger.Run](ctx, s, "list runs", "SELECT doc FROM runs ORDER BY serial DESC LIMIT $1 OFFSET $2", []any{limit, offset})
 }
 
 // Outcomes implements [ledger.Runs].

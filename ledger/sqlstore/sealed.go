@@ -231,6 +231,23 @@ func documents[T any](ctx context.Context, s *Store, what, query string, args []
 	return openAll(ctx, s, what, query, args, scanText, decode[T])
 }
 
+// proper is documents for a list that passes over what is none.
+func proper[T any](ctx context.Context, s *Store, what, query string, args []any) ([]T, error) {
+	return openAll(ctx, s, what, query, args, scanText, passing(s, decode[T]))
+}
+
+// passing passes over rows that open cannot read: they are gone, or somebody has put there what is
+// none, and hide no others of their list.
+func passing[R, T any](s *Store, open func(context.Context, *opener, R) (T, error)) func(context.Context, *opener, R) (T, error) {
+	return func(ctx context.Context, o *opener, r R) (T, error) {
+		v, err := open(ctx, o, r)
+		if err = s.explain("open a row", err); err == nil || errors.Is(err, ledger.ErrUnavailable) || errors.Is(err, ledger.ErrDenied) || errors.Is(err, ledger.ErrSealed) {
+			return v, err
+		}
+		return v, sql.ErrNoRows
+	}
+}
+
 // openAll lists rows that scan reads, and opens each once all of them are read: a
 // transaction reads one thing at a time.
 func openAll[R, T any](ctx context.Context, s *Store, what, query string, args []any, scan func(*sql.Rows) (R, error), open func(context.Context, *opener, R) (T, error)) ([]T, error) {

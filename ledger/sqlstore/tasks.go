@@ -261,11 +261,5 @@ func (s *Store) Task(ctx context.Context, id string) (task.Task, error) {
 func (s *Store) ListTasks(ctx context.Context, state task.State, page ledger.Page) ([]task.Task, error) {
 	limit, offset := limits(page)
 	return openAll(ctx, s, "list tasks", "SELECT doc FROM tasks WHERE state = $1 OR $1 = '' ORDER BY serial DESC LIMIT $2 OFFSET $3",
-		[]any{string(state), limit, offset}, scanText, func(ctx context.Context, o *opener, raw string) (task.Task, error) {
-			v, err := openTask(ctx, o, raw)
-			if err = s.explain("open a task", err); err == nil || errors.Is(err, ledger.ErrUnavailable) || errors.Is(err, ledger.ErrDenied) || errors.Is(err, ledger.ErrSealed) {
-				return v, err
-			}
-			return nil, sql.ErrNoRows // it is gone, or somebody has put there what is no task
-		})
+		[]any{string(state), limit, offset}, scanText, passing(s, openTask))
 }
