@@ -94,3 +94,32 @@ func TestHonestCalls(t *testing.T) {
 		})
 	}
 }
+
+// What people have stated of a call of unknown outcome is said in the order of their statements' ids.
+func TestHonestStatements(t *testing.T) {
+	s, o, guardian, effects := asked(t, "", func(*ledger.Authorization) {})
+	ctx := t.Context()
+	_, err := effects.Claim(ctx, "i", "i/1", "t", time.Hour)
+	require.NoError(t, err)
+	_, err = effects.Settle(ctx, "i", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown}})
+	require.NoError(t, err)
+	i, err := s.Invocation(ctx, "i")
+	require.NoError(t, err)
+	r := runAbout("w", "")
+	_, err = guardian.OpenBarrier(ctx, r, ledger.Barrier{ID: "b", Name: "b", Outcome: true, Request: []byte(`{}`), ExpiresAt: ledger.At(time.Now().Add(time.Hour)),
+		Actions: []ledger.Awaited{{Invocation: "i", Action: i.ActionDigest, Decision: "i/1"}}})
+	require.NoError(t, err)
+	for _, id := range []string{"a\"1", "b", "Z", "ä"} {
+		require.NoError(t, guardian.RecordApproval(ctx, r, ledger.Approval{ID: id, Barrier: "b", Signer: "s", Accepted: true, Actions: []string{}, Envelope: []byte(`{}`)}))
+	}
+	_, err = guardian.ApproveBarrier(ctx, "b", "enough", false)
+	require.NoError(t, err)
+	_, _, err = as(t, o, postgres.DefaultRoles.Engine).CloseRun(ctx, ledger.Run{Workflow: "w", Root: "r", State: ledger.RunFailed}, nil)
+	require.NoError(t, err)
+	e := settled
+	e.Stated = []string{"Z", "a\"1", "b", "ä"}
+	_, err = effects.Settle(ctx, "i", e)
+	require.NoError(t, err)
+	ok, problems, _ := audited(s)(t, placed(t, s))
+	require.True(t, ok, problems)
+}
