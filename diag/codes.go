@@ -369,6 +369,19 @@ const (
 	//	  - {id: check, template: engine/pass}
 	//	  - {id: write, template: files/write_file, effect_class: irreversible, with: {path: a, text: b}, commit_policy: {prechecks: [check], rollback: {none: sent mail}}}
 	EffectOperator Code = "effect/policy"
+
+	// EffectRefused: as the operator's policy stands, each call of an operation with
+	// an effect will be refused at run time: no rule is about it, or nothing is known
+	// of its risk and nobody may lift that.
+	//
+	// Example:
+	//
+	//	allow: [pure, committing]
+	//	nodes:
+	//	  - {id: add, template: files/append_file, with: {path: a, text: b}, commit_policy: {}}
+	//	edges:
+	//	  - $input -> add
+	EffectRefused Code = "effect/refused"
 )
 
 // Codes of the trust pass.

@@ -10,6 +10,7 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/guardian"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
 )
@@ -233,6 +234,10 @@ func (s *environment) with(
 		return nil, ds, nil
 	}
 	compiled, found := compile(src, s.catalog, s.policy)
+	if compiled != nil && s.policy != nil {
+		found = append(found, guardian.Foresee(s.policy, s.catalog, compiled, src)...)
+		found.Sort()
+	}
 	ds = append(ds, found...)
 	if compiled == nil && !ds.HasErrors() {
 		return nil, nil, negative("%s did not compile, and the compiler does not say why", src.Name)
