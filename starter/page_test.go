@@ -63,17 +63,38 @@ func trustPage(dir string) error {
 	return nil
 }
 
-// toolsPage writes the commands that docs/tools.md begins with into a folder, each as a script.
+// toolsPage writes the commands that docs/tools.md begins with into a folder, each as a script, and
+// what it shows of an effect into the folder effect of that: its files, and its commands.
 func toolsPage(dir string) error {
 	page, err := os.ReadFile(filepath.Join("..", "docs", "tools.md"))
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	files := map[string]string{}
+	commands := func(prefix, text string, from int) int {
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		for i, line := range lines {
+			files[prefix+strconv.Itoa(from+i)+".sh"] = line + "\n"
+		}
+		return from + len(lines)
+	}
+	commands("", fence.FindStringSubmatch(string(page))[2], 1)
+	next := 1
+	for _, m := range fence.FindAllStringSubmatch(string(page), -1) {
+		switch m[1] {
+		case "yaml policy":
+			files["effect/policy.yaml"] = m[2]
+		case "yaml effect":
+			files["effect/chimera.yaml"] = m[2]
+		case "sh effect":
+			next = commands("effect/", m[2], next)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "effect"), 0o700); err != nil {
 		return err
 	}
-	for i, line := range strings.Split(strings.TrimSpace(fence.FindStringSubmatch(string(page))[2]), "\n") {
-		if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(i+1)+".sh"), []byte(line+"\n"), 0o600); err != nil {
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			return err
 		}
 	}
