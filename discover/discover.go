@@ -35,7 +35,7 @@ type Server struct {
 	Name    string
 	Command string
 	Args    []string
-	// Env holds references, such as ${env:GITHUB_TOKEN}.
+	// Env holds references, such as ${env:GITHUB_TOKEN}, and values that plainly are no secrets.
 	Env map[string]string
 	// Dir is the working directory, or "".
 	Dir string

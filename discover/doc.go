@@ -13,9 +13,11 @@
 //
 // # Secrets
 //
-// No literal value of an environment variable or header is taken over: a reference,
+// No literal value of a header is taken over, and of an environment variable only what plainly is
+// no secret: the path of a file or folder that is here, a short number, a boolean, and a short value of some
+// well-known variables such as NODE_ENV. A note says which. For any other value a reference,
 // ${env:NAME}, takes its place, and a note says which variable to set. Neither servers nor
-// notes nor errors tell anything about the value, except that an error about malformed JSON
+// notes nor errors tell anything about that value, except that an error about malformed JSON
 // shows the character at which it fails. References of hosts, such as ${input:key},
 // become references to variables. Arguments and addresses cannot hold references, so what
 // looks like a secret there is left out, and the server with it if it cannot start without.

@@ -101,7 +101,7 @@ func (p *parser) complete(d *draft) (Server, bool) {
 	return s, true
 }
 
-// values gives a reference to each value of env or headers.
+// values gives a reference to each value of env or headers, but for those that are copied.
 func (p *parser) values(d *draft, what string, pairs []pair) map[string]string {
 	if len(pairs) == 0 {
 		return nil
@@ -113,6 +113,9 @@ func (p *parser) values(d *draft, what string, pairs []pair) map[string]string {
 			p.about(e.at, d.Name, "the default of %s.%s was dropped: set %s in the environment of the worker", what, e.name, r.env)
 		}
 		switch {
+		case e.why != "":
+			p.about(e.at, d.Name, "the value of %s.%s was copied: it is %s", what, e.name, e.why)
+			values[e.name] = e.copied
 		case e.literal:
 			name := ""
 			if what == "env" {
@@ -261,8 +264,7 @@ func (p *parser) argumentEnv(d *draft) {
 			args = append(args, at.TextAs(before+name))
 		}
 		d.env = slices.DeleteFunc(d.env, func(o pair) bool { return o.name == name })
-		r, referred := refer(value)
-		d.env = append(d.env, pair{name, at, r, !referred})
+		d.env = append(d.env, pairOf(name, at, value, true))
 	}
 	d.args = args
 }

@@ -86,6 +86,19 @@ type pair struct {
 	// reference is the value if it is one; if literal is set, it is none.
 	reference reference
 	literal   bool
+	// copied is a literal value that is taken over, since it plainly is what is said by why: no secret.
+	copied, why string
+}
+
+// pairOf is a variable of the environment with its value; alone if it can be a reference.
+func pairOf(name string, at *syntax.Value, value string, alone bool) pair {
+	if r, ok := refer(value); ok && alone {
+		return pair{name: name, at: at, reference: r}
+	}
+	if why := plain(name, value); why != "" {
+		return pair{name: name, at: at, copied: value, why: why}
+	}
+	return pair{name: name, at: at, literal: true}
 }
 
 func (p *parser) errorf(at *syntax.Value, format string, args ...any) error {
@@ -291,8 +304,12 @@ func (p *parser) pairs(server, what string, v *syntax.Value, into *[]pair) bool 
 			p.skip(f.Key, server, "the header %s stands twice", quote(name))
 			return false
 		}
+		if what == "env" {
+			*into = append(*into, pairOf(name, f.Value, f.Value.Text, f.Value.Kind == syntax.String))
+			continue
+		}
 		r, ok := refer(f.Value.Text)
-		*into = append(*into, pair{name, f.Value, r, !ok || f.Value.Kind != syntax.String})
+		*into = append(*into, pair{name: name, at: f.Value, reference: r, literal: !ok || f.Value.Kind != syntax.String})
 	}
 	return true
 }

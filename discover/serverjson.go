@@ -321,7 +321,7 @@ func (j *manifest) variables(what string, v *syntax.Value, into *[]pair) {
 		case !wanted(item):
 			j.about(item, what, "variable %s was left out: it is optional", name)
 		default:
-			*into = append(*into, pair{name, item, reference{env: name}, false})
+			*into = append(*into, pair{name: name, at: item, reference: reference{env: name}})
 		}
 	}
 }
@@ -343,7 +343,7 @@ func (j *manifest) headers(what string, v *syntax.Value, into *[]pair) {
 			if m := authentication.FindStringSubmatch(text(item.Get("value"))); m != nil {
 				r = reference{scheme: m[1], env: upper(j.base, m[2])}
 			}
-			*into = append(*into, pair{name, item, r, false})
+			*into = append(*into, pair{name: name, at: item, reference: r})
 		}
 	}
 }
