@@ -382,6 +382,11 @@ func (p *Program) reviewed(ctx context.Context, r *review.Reader, what string) (
 	case errors.As(err, &several):
 		return o, "", misuse("%s", several).withHint("Name one of them: %s.", printable(strings.Join(several.Barriers, ", ")))
 	case errors.Is(err, ledger.ErrNotFound):
+		if store, ok := r.Ledger.(ledger.Store); ok {
+			if erased, err := subjectErased(bounded, store, what); err == nil && erased {
+				return o, "", p.erasedSubject(what)
+			}
+		}
 		return o, "", negative("nothing waits for approval under %s", printable(what)).withHint("A run that has just begun may not wait yet. %s shows what waits, and with --all what no longer does.", p.command("approvals", "list"))
 	case err != nil:
 		return o, "", storeError(err)

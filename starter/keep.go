@@ -171,6 +171,10 @@ func (p *Program) auditErase(ctx context.Context, e erasure) error {
 	if err != nil {
 		return err
 	}
+	before, err := openAbouts(ctx, opened)
+	if err != nil {
+		return err
+	}
 	again, err := untilErased(ctx, func() error { return e.erase(ctx, opened) })
 	if errors.Is(err, ledger.ErrNotFound) {
 		return e.nothing
@@ -178,8 +182,19 @@ func (p *Program) auditErase(ctx context.Context, e erasure) error {
 	if err != nil {
 		return owned(err)
 	}
+	open, err := erasedAmong(ctx, opened, before)
+	if err != nil {
+		p.say("it was erased; which open runs are about it is not known: %s", err)
+	}
 	if p.json() {
-		return p.document(map[string]bool{"erased": true})
+		return p.document(struct {
+			Erased bool `json:"erased"`
+			// OpenRuns are the open runs about whom was erased.
+			OpenRuns []string `json:"open_runs"`
+		}{true, open})
+	}
+	for _, run := range open {
+		p.say("the run %s is open, and about that subject: it can have no more effects, nor be approved; to end it: %s", printable(run), p.command("cancel", run))
 	}
 	if again {
 		p.printf("nothing more to erase: an attempt before this one has erased it, unless it was never there\n")

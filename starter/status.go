@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -44,6 +45,9 @@ func statusCommand(p *Program, fs *flag.FlagSet) action {
 		} else {
 			p.show(r)
 		}
+		if waitsForPeople(r) && p.forgotten(ctx, conn.place, r.Run) {
+			p.say("%s: %s", p.erasedSubject(r.Run).message, p.command("cancel", r.Run))
+		}
 		switch {
 		case err == nil && r.Unread != nil:
 			return conn.failed(r.Unread)
@@ -52,6 +56,26 @@ func statusCommand(p *Program, fs *flag.FlagSet) action {
 		}
 		return err
 	}
+}
+
+// waitsForPeople reports whether a run says that it waits for somebody's approval.
+func waitsForPeople(r *client.Status) bool {
+	return r.Detail != nil && slices.ContainsFunc(r.Detail.Waiting, func(w contract.Wait) bool { return w.Kind == contract.WaitApproval })
+}
+
+// forgotten reports whether the subject of a run was erased, as far as a store is here that says so.
+func (p *Program) forgotten(ctx context.Context, at *place, run string) bool {
+	if at == nil || at.existing() != nil {
+		return false
+	}
+	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	store, err := at.ledger(bounded, p)
+	if err != nil {
+		return false
+	}
+	erased, err := subjectErased(bounded, store, run)
+	return err == nil && erased
 }
 
 // show writes the status of a run for people.
