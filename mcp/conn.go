@@ -3,10 +3,10 @@ package mcp
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -164,7 +164,7 @@ func (c *conn) over(reason *contract.Error) {
 	for _, id := range slices.Sorted(maps.Keys(c.pending)) {
 		r := c.pending[id]
 		if r.stage.CompareAndSwap(queued, withdrawn) && !reason.Kind.NothingSent() {
-			r.answer <- reply{err: c.unsent("%s", reason.Message)}
+			r.answer <- reply{err: c.unsent("%s", c.words(reason))}
 		} else {
 			own := *reason
 			r.answer <- reply{err: &own, asked: r.asked}
@@ -226,9 +226,15 @@ func (c *conn) usable() bool { return !c.closed.Load() }
 
 func (c *conn) errorf(kind contract.Kind, format string, args ...any) *contract.Error {
 	err := contract.Errorf(kind, format, args...)
-	err.Message = fmt.Sprintf("MCP server %s: %s", c.name, err.Message)
+	err.Message = c.prefix() + err.Message
 	return err
 }
+
+// prefix begins the messages of the session's errors.
+func (c *conn) prefix() string { return "MCP server " + c.name + ": " }
+
+// words is the message of an error of the session without its prefix, for another one.
+func (c *conn) words(err *contract.Error) string { return strings.TrimPrefix(err.Message, c.prefix()) }
 
 func (c *conn) unsent(format string, args ...any) *contract.Error {
 	return c.errorf(contract.Unsent, format, args...)

@@ -116,7 +116,7 @@ func (p *pipe) write() {
 		}
 		p.c.closed.Store(true)
 		if n == 0 && out.request != nil {
-			p.c.complete(out.request, reply{err: p.c.unsent("it no longer reads")})
+			out.request.stage.Store(queued) // nothing of it was sent
 		}
 		// The end of its output explains more, if it comes.
 		select {

@@ -58,7 +58,7 @@ func (c *conn) notRunning() *contract.Error {
 		own := *c.reason
 		return &own
 	}
-	bad := c.unsent("not running: %s", c.reason.Message)
+	bad := c.unsent("not running: %s", c.words(c.reason))
 	bad.Cause = c.reason
 	return bad
 }

@@ -36,7 +36,7 @@ func (t *tenant) connect(ctx context.Context) (*conn, error) {
 		bad = c.unsent("handshake: not done within %v", t.opts.StartTimeout)
 		bad.Cause = err
 	case errors.As(err, &seen):
-		bad = c.unsent("handshake: %s", seen.Message)
+		bad = c.unsent("handshake: %s", c.words(seen))
 		bad.Cause, bad.Details = err, seen.Details
 		if seen.Kind == contract.Auth || seen.Kind == contract.Throttled {
 			bad.Kind, bad.RetryAfterMS = seen.Kind, seen.RetryAfterMS
