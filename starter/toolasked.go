@@ -91,7 +91,7 @@ func askOne[T any](p *Program, name string, ask func(pool askedPool, name string
 
 // askIt asks a server of a configuration.
 func askIt[T any](c config.Config, name string, ask func(pool askedPool, name string) (T, error)) (answer T, err error) {
-	server, err := serverOf(c, name)
+	server, secrets, err := serverOf(c, name)
 	if err != nil {
 		return answer, err
 	}
@@ -104,7 +104,7 @@ func askIt[T any](c config.Config, name string, ask func(pool askedPool, name st
 	if known := (*contract.Error)(nil); !errors.As(err, &known) {
 		return answer, err
 	}
-	f := unanswered("%s", foreign(issued.Text(strings.ReplaceAll(err.Error(), "\n", "; "))))
+	f := noAnswer(err, issued, secrets)
 	if denied := (*dial.Denied)(nil); errors.As(err, &denied) {
 		f = f.withHint("If the server is meant to be there, set mcpServers.%s.addresses, such as [\"%s/%d\"].", name, denied.Addr, denied.Addr.BitLen())
 	}
@@ -134,14 +134,18 @@ func (p *Program) configured() ([]string, error) {
 	return slices.Sorted(maps.Keys(c.MCPServers)), nil
 }
 
-// serverOf is a server of a configuration, with its secrets.
-func serverOf(c config.Config, name string) (mcp.Server, error) {
+// serverOf is a server of a configuration, with its secrets, which are to be hidden.
+func serverOf(c config.Config, name string) (mcp.Server, *redact.Secrets, error) {
 	c.MCPServers, c.Skills = map[string]config.Server{name: c.MCPServers[name]}, nil
 	c, err := c.Resolve(string(host.RoleTools), string(host.RoleEffects))
 	if err != nil {
-		return mcp.Server{}, misuse("%s", err)
+		return mcp.Server{}, nil, misuse("%s", err)
 	}
-	return host.Servers(c)[name], nil
+	var secrets []string
+	for _, x := range c.Secrets() {
+		secrets = append(secrets, x.Reveal())
+	}
+	return host.Servers(c)[name], redact.New(secrets), nil
 }
 
 // silent is a server that did not answer, and why.

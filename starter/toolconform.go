@@ -13,6 +13,7 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/mcp"
+	"chimera.ai/engine/redact"
 )
 
 func toolConformCommand(p *Program, fs *flag.FlagSet) action {
@@ -33,13 +34,15 @@ func toolConformCommand(p *Program, fs *flag.FlagSet) action {
 				return &failure{code: exitUsage, message: "the examples are not valid", diagnostics: ds, sources: map[string][]byte{src.Name: src.Text}}
 			}
 		}
-		target, err := p.target(operands[0])
+		target, secrets, err := p.target(operands[0])
 		if err != nil {
 			return err
 		}
 		report, err := conform.Run(ctx, target, opts)
 		switch {
-		case errors.As(err, new(*contract.Error)), errors.Is(err, context.DeadlineExceeded):
+		case errors.As(err, new(*contract.Error)):
+			return noAnswer(err, secrets)
+		case errors.Is(err, context.DeadlineExceeded):
 			return unanswered("%s", err)
 		case err != nil:
 			return err
@@ -48,18 +51,18 @@ func toolConformCommand(p *Program, fs *flag.FlagSet) action {
 	}
 }
 
-// target finds a server of the configuration, for the suite to start.
-func (p *Program) target(name string) (conform.Target, error) {
+// target finds a server of the configuration, for the suite to start, and the secrets that it gets.
+func (p *Program) target(name string) (conform.Target, *redact.Secrets, error) {
 	c, err := p.settings()
 	if err != nil {
-		return conform.Target{}, err
+		return conform.Target{}, nil, err
 	}
 	if _, err := serversNamed(&c, []string{name}); err != nil {
-		return conform.Target{}, err
+		return conform.Target{}, nil, err
 	}
-	s, err := serverOf(c, name)
+	s, secrets, err := serverOf(c, name)
 	if err != nil {
-		return conform.Target{}, err
+		return conform.Target{}, nil, err
 	}
 	target := conform.Target{Name: name, Open: func() conform.Client {
 		return mcp.NewPool(map[string]mcp.Server{name: s}, mcp.Options{Logger: slog.New(slog.DiscardHandler)})
@@ -67,7 +70,7 @@ func (p *Program) target(name string) (conform.Target, error) {
 	if s.Command != "" {
 		target.Stdio = &s
 	}
-	return target, nil
+	return target, secrets, nil
 }
 
 // sayReport prints what the suite found, and fails if a case did.
