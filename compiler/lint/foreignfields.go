@@ -305,8 +305,34 @@ func stepsOf(nodes []*syntax.Value) *steps {
 	return s
 }
 
-// foreignPlan reports a file of another engine, rather than each field of it.
+// otherFile names the file of Chimera that a document is, if that is none of plans, or returns "".
+func otherFile(root *syntax.Value) string {
+	if root.Get("nodes") != nil {
+		return ""
+	}
+	if kind := root.Get("kind"); kind != nil {
+		return map[string]string{"Catalog": "a catalog", "PolicyBundle": "a policy bundle", "PolicyTest": "a file of cases for chimera policy test"}[kind.Text]
+	}
+	if root.Get("apiVersion") != nil {
+		return ""
+	}
+	for _, key := range []string{"catalog", "ledger", "mcpServers", "policy", "skills", "store", "temporal", "trust", "worker"} {
+		if root.Get(key) != nil {
+			return "the configuration, chimera.yaml"
+		}
+	}
+	return ""
+}
+
+// foreignPlan reports another file of Chimera, or one of another engine, rather than each field of it.
 func (l *linter) foreignPlan(root *syntax.Value) bool {
+	if other := otherFile(root); other != "" {
+		l.Report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: "this is no plan; it looks like " + other, Subject: fields.Head(root),
+			Detail: "A plan has `kind: Plan`, and a list `nodes`. The configuration names catalogs and policies (`catalog`, `tools`, `policy`), and is itself found as chimera.yaml, or by `--config`.",
+		})
+		return true
+	}
 	if kind := root.Get("kind"); kind != nil && strings.EqualFold(kind.Text, "Plan") {
 		return false
 	}

@@ -283,7 +283,7 @@ func (x *Catalog) UnknownOperation(rep *fields.Reader, n *Node, at diag.Range, k
 	if len(ops) == 0 {
 		d := diag.Diagnostic{
 			Code: diag.TrustProvider, Summary: fmt.Sprintf("the provider %s is not in the catalog", fields.Quote(provider)),
-			Detail:  "Every skill and every MCP tool that a plan calls stands in the operator's catalog, the file that `--catalog` or the key `catalog` of chimera.yaml names.",
+			Detail:  "Every skill and every MCP tool that a plan calls stands in the operator's catalog, the file that `--catalog` or the keys `catalog` and `tools` of chimera.yaml name. `chimera tools import` writes those of MCP servers.",
 			Subject: providerAt, Node: n.ID, Suggestion: rep.Near(provider, x.providers),
 		}
 		d.Edits = rep.Replace(providerAt, d.Suggestion)
