@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -185,13 +186,16 @@ func (p *Program) Run(ctx context.Context) error {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
 	p.logger.InfoContext(ctx, "worker starts", "version", thisVersion(), "build", options.Deployment, "roles", settings.Worker.Roles,
-		"address", options.Client.HostPort, "namespace", options.Client.Namespace, "store", options.Store, "policy", options.Policy.Digest())
+		"address", address(options.Client), "namespace", options.Client.Namespace, "store", options.Store, "policy", options.Policy.Digest())
 	if err := p.host.Run(ctx); err != nil {
 		return fmt.Errorf("running the worker: %w", err)
 	}
 	p.logger.Info("worker stops", "drain", settings.Worker.Drain)
 	return nil
 }
+
+// address is where Temporal is looked for.
+func address(o client.Options) string { return cmp.Or(o.HostPort, client.DefaultHostPort) }
 
 // start makes the host, and waits for Temporal while it is unavailable. If Temporal
 // refuses something, such as credentials, it fails at once.
@@ -210,7 +214,7 @@ func (p *Program) start(ctx context.Context, options host.Options) error {
 		}
 		if time.Since(said) >= sayEvery {
 			said = time.Now()
-			p.logger.WarnContext(ctx, "waiting for Temporal", "address", options.Client.HostPort, "error", err)
+			p.logger.WarnContext(ctx, "waiting for Temporal", "address", address(options.Client), "error", err)
 		}
 		timer := time.NewTimer(pause)
 		select {

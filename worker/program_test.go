@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
@@ -176,6 +177,12 @@ func nobody(t *testing.T) string {
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 	return l.Addr().String()
+}
+
+// TestAddress: the log names the address that is used, given or not.
+func TestAddress(t *testing.T) {
+	require.Equal(t, "localhost:7233", address(client.Options{}))
+	require.Equal(t, "a:1", address(client.Options{HostPort: "a:1"}))
 }
 
 // waiting runs a worker until it says that it waits for Temporal, and gives what it
