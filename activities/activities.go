@@ -99,6 +99,9 @@ type Workbench struct {
 	Catalog string
 	// Edition distinguishes it from others in the same process.
 	Edition string
+	// Away is why the store could not be asked for what to compile with, or nil. A start is loaded again
+	// then.
+	Away error
 	// Stated returns an error, perhaps [trust.ErrInvalid], unless the admins have stated
 	// what the catalog says of a node's operation, and that it may be called: without a review,
 	// unless each call is reviewed.

@@ -57,6 +57,9 @@ func (e *Engine) load(ctx context.Context, request *contract.LoadRequest, s *sub
 		s.plan = start.Plan
 	}
 	bench := e.workbench()
+	if bench.Away != nil {
+		return nil, unavailable(bench.Away)
+	}
 	shared, digest, err := e.find(ctx, &bench, &start)
 	if err != nil {
 		return nil, err

@@ -173,6 +173,12 @@ func TestTheStoreIsDown(t *testing.T) {
 	_, f = l.start(t, `{"source":"s"}`)
 	require.Nil(t, f)
 	require.Equal(t, 3, l.compiled, "what was not stored is not remembered")
+
+	l.engine.Renew = func() activities.Workbench { return activities.Workbench{Away: errors.New("busy")} }
+	_, f = l.start(t, `{"source":"s"}`)
+	require.NotNil(t, f, "nobody knows whether the source still compiles to the same")
+	require.Equal(t, contract.StoreUnavailable, f.kind)
+	require.True(t, f.retried)
 }
 
 func finding(line int, severity diag.Severity) diag.Diagnostic {

@@ -312,6 +312,8 @@ func TestStatedOfNodes(t *testing.T) {
 	bench = workbench(&catalog.Catalog{Templates: []catalog.Template{read}}, nil, nil)
 	require.ErrorContains(t, bench.Stated(s, node), "the plan says that bank/read is pure, and the catalog that it is committing")
 	require.ErrorContains(t, refusing(errors.New("no file")).Stated(s, node), "no file")
+	require.NoError(t, refusing(errors.New("no file")).Away)
+	require.ErrorIs(t, refusing(fmt.Errorf("read the registry of tools: %w", ledger.ErrUnavailable)).Away, ledger.ErrUnavailable)
 }
 
 // TestManifestsOfProductionSwapped: in production a running worker commits nothing by a server whose

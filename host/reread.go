@@ -218,7 +218,12 @@ func refusing(why error) activities.Workbench {
 	if errors.As(why, &of) {
 		ds = of.found
 	}
+	var away error
+	if errors.Is(why, ledger.ErrUnavailable) {
+		away = why
+	}
 	return activities.Workbench{
+		Away:    away,
 		Compile: func(string) (*plan.Plan, diag.Diagnostics) { return nil, ds },
 		Stated:  func(trust.State, *plan.Node) error { return invalid{ds} },
 		Judge: func() (activities.Judge, error) {
