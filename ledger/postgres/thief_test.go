@@ -14,6 +14,7 @@ import (
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/ledgertest"
 	"chimera.ai/engine/ledger/postgres"
+	"chimera.ai/engine/task"
 )
 
 // granted is a database with the roles, and what a user of one of them runs.
@@ -127,8 +128,8 @@ func TestThiefMakesUpStates(t *testing.T) {
 	_, err := s.Authorize(t.Context(), r, ledgertest.Ask("i", "i"), ledgertest.Rule(ledger.Approve))
 	require.NoError(t, err)
 	effects := user(postgres.DefaultRoles.Effects)
-	require.ErrorContains(t, effects("UPDATE invocations SET state = 'calling', attempt = 1"), "invocations_check", "a call has an end")
-	require.ErrorContains(t, effects("UPDATE invocations SET state = 'calling', attempt = 1, call_not_after = 9000000000000"), "the invocation i of the ledger is permitted", "it ends within a day")
+	require.ErrorContains(t, effects("UPDATE invocations SET state = 'calling', attempt = 1, unused = false"), "invocations_check", "a call has an end")
+	require.ErrorContains(t, effects("UPDATE invocations SET state = 'calling', attempt = 1, unused = false, call_not_after = 9000000000000"), "the invocation i of the ledger is permitted", "it ends within a day")
 	_, err = s.Claim(t.Context(), "i", "i/1", "t", time.Hour)
 	require.NoError(t, err)
 	require.Error(t, effects("UPDATE invocations SET state = 'x', output = 'y'"))
@@ -508,7 +509,10 @@ func TestThiefChangesPermits(t *testing.T) {
 			require.Error(t, guardian(fmt.Sprintf("UPDATE invocations SET repeatable = %t", !repeatable)))
 			require.Error(t, guardian("UPDATE invocations SET permit_until = permit_until + 1"))
 			require.Error(t, guardian("UPDATE invocations SET decision_id = 'i/7', unused = true"))
-			require.Error(t, guardian("UPDATE tasks SET state = 'executed'"))
+			require.NoError(t, guardian("UPDATE tasks SET state = 'executed'"))
+			done, err := s.ListTasks(ctx, task.StateExecuted, ledger.Page{Limit: 1})
+			require.NoError(t, err)
+			require.Empty(t, done, "it does not find what is signed")
 		}
 	}
 }
