@@ -34,7 +34,7 @@ func asked(t *testing.T, subject string, change func(*ledger.Authorization)) (s 
 // What no honest caller states in this order, at this time or twice is refused: the log would never
 // verify again.
 func TestThiefSpoilsByOrderAndTime(t *testing.T) {
-	const post, settle = "SELECT move_hold('i/1', 'posted', true, 100)", "UPDATE invocations SET state = 'settled', unused = false"
+	const post, settle = "SELECT move_hold('i/1', 'posted', true, 100)", "UPDATE invocations SET state = 'settled', unused = false, token = 't'"
 	const call, run = "UPDATE invocations SET state = 'calling', attempt = attempt + 1, unused = false, call_not_after = 0", "SELECT move_hold('i/1', 'pending', true, NULL)"
 	posted, ended := of(ledger.HoldPosted, "i/1", `{"id":"i/1","posted":{"amount":"1.00","currency":"USD"}}`), of(ledger.InvocationSettled, "i/1", `{"attempt":1,"id":"i"}`)
 	running := of(ledger.HoldRunning, "i/1", `{"id":"i/1"}`)
@@ -67,7 +67,7 @@ func TestThiefSpoilsByOrderAndTime(t *testing.T) {
 	claimed := claim(time.Hour)
 	unknown := func(t *testing.T, s, effects ledger.Store) {
 		claimed(t, s, effects)
-		_, err := effects.Settle(t.Context(), "i", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown}})
+		_, err := effects.Settle(t.Context(), "i", ledger.Effect{Token: "t", Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown}})
 		require.NoError(t, err)
 	}
 	closed := func(t *testing.T, s, _ ledger.Store) {
@@ -103,7 +103,7 @@ func TestThiefSpoilsByOrderAndTime(t *testing.T) {
 		"a call that is late":              {func(a *ledger.Authorization) { a.Life = -3 * time.Minute }, nothing, []string{call, run}, []said{running, began}},
 		"a call with a used permit":        {repeatable, claim(-time.Hour), []string{call + ", doubted = true"}, []said{again}},
 		"a call that leaves its permit":    {repeatable, nothing, []string{strings.Replace(call, ", unused = false", "", 1), run}, []said{running, began}},
-		"a call that was soon abandoned":   {same, claimed, []string{"UPDATE invocations SET state = 'unknown', unused = false, call_not_after = 0"}, []said{of(ledger.InvocationUnknown, "i/1", `{"abandoned":true,"attempt":1,"id":"i"}`)}},
+		"a call that was soon abandoned":   {same, claimed, []string{"UPDATE invocations SET state = 'unknown', unused = false, call_not_after = 0, token = 't'"}, []said{of(ledger.InvocationUnknown, "i/1", `{"abandoned":true,"attempt":1,"id":"i"}`)}},
 		"an end of a call that people say": {same, claimed, []string{post, settle}, []said{posted, executed(`{}`), of(ledger.InvocationSettled, "i/1", `{"attempt":1,"id":"i","stated":["x"]}`)}},
 		"an end that nobody has stated":    {same, unknown, []string{post, settle}, []said{posted, executed(`{}`), of(ledger.InvocationSettled, "i/1/resolved", `{"attempt":1,"id":"i","stated":["x"]}`)}},
 		"a task before its signature":      {same, claimed, []string{post, settle}, []said{posted, early, ended}},
@@ -148,7 +148,7 @@ func TestThiefReleasesADoubtedCall(t *testing.T) {
 	require.NoError(t, err)
 	_, err = effects.Claim(ctx, "i", "i/2", "t", time.Hour)
 	require.NoError(t, err)
-	err = tried(t, s, o, postgres.DefaultRoles.Effects, ledgertest.Origin, []string{"SELECT move_hold('i/1', 'voided', true, NULL)", "UPDATE invocations SET state = 'released'"},
+	err = tried(t, s, o, postgres.DefaultRoles.Effects, ledgertest.Origin, []string{"SELECT move_hold('i/1', 'voided', true, NULL)", "UPDATE invocations SET state = 'released', token = 't'"},
 		of(ledger.HoldVoided, "i/1", `{"id":"i/1"}`), of(ledger.InvocationReleased, "i/2", `{"attempt":2,"id":"i"}`))
 	require.ErrorContains(t, err, "of the ledger is calling")
 }

@@ -73,7 +73,7 @@ func TestHonestCalls(t *testing.T) {
 			}
 			i, err := effects.Claim(ctx, c.id, got.Decision.ID, "t", time.Hour)
 			require.NoError(t, err)
-			e := ledger.Effect{Settlement: ledger.Settlement{Attempt: i.Attempt, State: c.end}}
+			e := ledger.Effect{Token: "t", Settlement: ledger.Settlement{Attempt: i.Attempt, State: c.end}}
 			if c.end == ledger.Settled {
 				e.Result, e.OutputDigest, e.Output = []byte(`{"ä\u2028":[0.10,-0,1e-7,1E+2,"\b\f\u007f"]}`), ledger.BodyDigest(nil), []byte("x")
 			}
@@ -101,7 +101,7 @@ func TestHonestStatements(t *testing.T) {
 	ctx := t.Context()
 	_, err := effects.Claim(ctx, "i", "i/1", "t", time.Hour)
 	require.NoError(t, err)
-	_, err = effects.Settle(ctx, "i", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown}})
+	_, err = effects.Settle(ctx, "i", ledger.Effect{Token: "t", Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown}})
 	require.NoError(t, err)
 	i, err := s.Invocation(ctx, "i")
 	require.NoError(t, err)

@@ -948,7 +948,7 @@ BEGIN
 		fits := false;
 	ELSIF money THEN
 		SELECT * INTO h FROM holds x WHERE x.id = about;
-		fits := NEW.chain = 'budget/' || h.currency AND convert_from(NEW.bytes, 'UTF8')::json ->> 'agent' = h.agent
+		fits := NEW.chain = 'budget/' || h.currency AND coalesce(convert_from(NEW.bytes, 'UTF8')::json ->> 'agent', '') = h.agent
 			AND (NEW.kind <> 'hold.running' OR h.status = 'pending');
 		IF NEW.kind = 'hold.posted' THEN
 			want := '{"id":' || quoted(about) || ',"posted":' || sum_of(h.posted, h.currency) || '}';
