@@ -167,7 +167,7 @@ func (a *asker) decide(o *intakeOptions, server string, open []*importedTool, hi
 			x.comment = fmt.Sprintf("By its name and description it may be %s. That is a guess, and was not taken.", x.proposal.Effect)
 			x.set(plan.Irreversible, plan.ManualReview)
 			x.proposal.OpenWorld = true
-		case x.Resource != nil && x.was == nil && len(o.resources) == 0:
+		case x.Resource != nil && len(o.resources) == 0 && (x.was == nil || x.widened()):
 			x.set(plan.Pure, plan.ManualReview)
 		default:
 			x.set(x.proposal.Effect, x.proposal.Status)

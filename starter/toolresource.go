@@ -131,10 +131,12 @@ func (r *resourceIntake) examine(x *importedTool) {
 	x.Effect, x.Status = x.was.Effect, x.was.Status
 	look := func(what string) { x.look, x.flagged, x.Warnings = true, true, append(x.Warnings, what) }
 	held := x.hold(r.where, x.was)
-	wider := !slices.Equal(x.was.Resource.URIs, x.Resource.URIs)
+	wider := x.widened()
 	switch {
 	case wider:
-		x.Fingerprint = ""
+		if x.Fingerprint = ""; x.was.Fingerprint != "" && len(r.wanted) == 0 {
+			look("it would read other resources, too, and no longer be pinned to one")
+		}
 	case x.Fingerprint != "" && fingerprint != "" && x.Fingerprint != fingerprint:
 		x.Fingerprint = fingerprint
 		look("the resource has changed since it was imported")
@@ -145,6 +147,11 @@ func (r *resourceIntake) examine(x *importedTool) {
 	} else {
 		x.was = nil
 	}
+}
+
+// widened reports that an operation of the catalog would read other resources than it does.
+func (x *importedTool) widened() bool {
+	return !slices.Equal(slices.Sorted(slices.Values(x.was.Resource.URIs)), slices.Sorted(slices.Values(x.Resource.URIs)))
 }
 
 // patterns are those of the URIs that are listed, and that no operation reads, by what they hold.

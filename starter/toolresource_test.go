@@ -111,6 +111,11 @@ func TestResourceOperations(t *testing.T) {
 	require.Equal(t, toolChanged, all[1].State)
 	require.Empty(t, all[1].Fingerprint)
 	require.False(t, all[1].look)
+	r = resourceIntake{where: where{server: "wiki", instructions: "sha256:said"}, offer: true, listed: []mcp.Resource{text("a://b"), text("a://c")}}
+	all, _ = r.operations(nil, map[string]catalog.Template{was.Name(): was}, nil)
+	require.Equal(t, []string{"a://b", "a://c"}, all[len(all)-1].Resource.URIs)
+	require.Empty(t, all[len(all)-1].Fingerprint)
+	require.True(t, all[len(all)-1].look, "a server widens nothing by what it lists")
 	r = resourceIntake{where: where{server: "wiki", instructions: "sha256:other"}}
 	all, _ = r.operations(nil, map[string]catalog.Template{was.Name(): was}, nil)
 	require.Len(t, all, 1)

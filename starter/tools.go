@@ -98,21 +98,17 @@ func (p *Program) register(ctx context.Context, operations *catalog.Catalog, act
 	for i := range operations.Templates {
 		definitions[operations.Templates[i].ToolID()] = &operations.Templates[i]
 	}
-	for _, one := range operations.Servers {
-		err := registry.RegisterServer(ctx, over.Ledger, one)
-		if errors.Is(err, ledger.ErrDenied) {
-			return nil, s, denied(err, "to register tools", store.Roles.Applier)
-		}
-		if err != nil {
-			return nil, s, storeError(err)
-		}
-	}
+	providers := map[string]bool{}
 	for _, a := range acts {
 		tool, ok := a.(*trust.TrustTool)
 		if !ok {
 			continue
 		}
-		if t := definitions[tool.ToolID]; t != nil && t.Definition != nil {
+		t := definitions[tool.ToolID]
+		if t != nil {
+			providers[t.Provider] = true
+		}
+		if t != nil && t.Definition != nil {
 			err := registry.Register(ctx, over.Ledger, s, t)
 			if errors.Is(err, ledger.ErrDenied) {
 				return nil, s, denied(err, "to register tools", store.Roles.Applier)
@@ -123,6 +119,18 @@ func (p *Program) register(ctx context.Context, operations *catalog.Catalog, act
 		}
 		if !registry.Said(s, tool) {
 			open = append(open, a)
+		}
+	}
+	for _, one := range operations.Servers {
+		if !providers[one.Name] {
+			continue
+		}
+		err := registry.RegisterServer(ctx, over.Ledger, one)
+		if errors.Is(err, ledger.ErrDenied) {
+			return nil, s, denied(err, "to register tools", store.Roles.Applier)
+		}
+		if err != nil {
+			return nil, s, storeError(err)
 		}
 	}
 	return open, s, nil

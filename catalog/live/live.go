@@ -141,11 +141,13 @@ func listed(server string, r mcp.Resource, templates []catalog.Template) Offer {
 		if !of(t, server) || t.Resource == nil || t.Resource.As == "" || t.Resource.Allows(r.URI) != nil {
 			continue
 		}
-		o.Tool, o.State = t.Operation, Unpinned
 		if pinsResource(t) && o.Fingerprint == t.Fingerprint {
-			o.State = Pinned
+			o.Tool, o.State = t.Operation, Pinned
+			break
 		}
-		break
+		if o.State == Unknown {
+			o.Tool, o.State = t.Operation, Unpinned
+		}
 	}
 	return o
 }
