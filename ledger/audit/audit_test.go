@@ -403,7 +403,15 @@ func TestTrustFile(t *testing.T) {
 	back, err := audit.ParseTrust(good)
 	require.NoError(t, err)
 	require.Equal(t, w.trust, back)
+	known := func(all string) string {
+		return `{"format":"chimera.ai/trust/v1","origin":"o","log":"l","known":[` + all + `]}`
+	}
+	one := `{"entry":"` + strings.Repeat("a0", 32) + `","why":"w"}`
+	_, err = audit.ParseTrust([]byte(known(one)))
+	require.NoError(t, err)
 	for _, bad := range []string{
+		known(one + "," + one), known(`{"entry":"","why":"w"}`), known(`{"entry":"a0","why":"w"}`), known(strings.Replace(one, `"w"`, `" "`, 1)),
+		known(strings.Replace(one, `"w"`, `"`+strings.Repeat("w", 1001)+`"`, 1)), known(strings.Replace(one, "why", "x", 1)),
 		``, `{}`, `[]`, string(good) + `{}`, `{"format":"chimera.ai/trust/v1","origin":"o","log":"l","quorum":1}`,
 		`{"format":"chimera.ai/trust/v1","origin":"o","log":"l","extra":1}`, `{"format":"chimera.ai/trust/v1","origin":"o","origin":"p","log":"l"}`,
 		`{"format":"chimera.ai/trust/v1","origin":"o","Origin":"p","log":"l"}`, `{"format":"chimera.ai/trust/v1","ORIGIN":"o","log":"l"}`,

@@ -39,9 +39,23 @@ type Trust struct {
 	// Bootstrap is the root of the deployment's authority. Without it the
 	// statements of admins are not verified, and the report says so.
 	Bootstrap *trust.Bootstrap `json:"bootstrap,omitempty"`
+	// Known are entries that the auditor has looked into: what they state is a warning, and no
+	// problem, of the kinds [BadStory] and [BadAuthority]. A log keeps for ever what somebody wrote
+	// into it by hand.
+	Known []KnownEntry `json:"known,omitempty"`
 }
 
-var trustFields = []string{"format", "origin", "log", "witnesses", "quorum", "audience", "namespaces", "bootstrap"}
+// KnownEntry is an entry of which an auditor knows how it came to be.
+type KnownEntry struct {
+	Entry ledger.Hash `json:"entry"`
+	// Why says that, in at most 1000 bytes.
+	Why string `json:"why"`
+}
+
+// Bounds of the entries that a trust file knows, and of what it says of each, in bytes.
+const maxKnown, maxKnownWhy = 1000, 1000
+
+var trustFields = []string{"format", "origin", "log", "witnesses", "quorum", "audience", "namespaces", "bootstrap", "known"}
 
 // ParseTrust reads a trust file. It refuses unknown fields.
 func ParseTrust(raw []byte) (Trust, error) {
@@ -91,6 +105,17 @@ func ParseTrust(raw []byte) (Trust, error) {
 		name, _, _ := strings.Cut(key, "+")
 		if slices.ContainsFunc(t.Witnesses[:i], func(k string) bool { return strings.HasPrefix(k, name+"+") }) {
 			return t, fmt.Errorf("read trust file: the witness %.80s is listed twice", name)
+		}
+	}
+	if len(t.Known) > maxKnown {
+		return t, fmt.Errorf("read trust file: it knows %d entries, more than %d", len(t.Known), maxKnown)
+	}
+	for i, k := range t.Known {
+		switch {
+		case k.Entry.IsZero() || strings.TrimSpace(k.Why) == "" || len(k.Why) > maxKnownWhy:
+			return t, fmt.Errorf("read trust file: an entry that is known has a hash, and why it is in at most %d bytes", maxKnownWhy)
+		case slices.ContainsFunc(t.Known[:i], func(other KnownEntry) bool { return other.Entry == k.Entry }):
+			return t, fmt.Errorf("read trust file: the entry %s is known twice", k.Entry)
 		}
 	}
 	if t.Bootstrap != nil {

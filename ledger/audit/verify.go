@@ -49,7 +49,7 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 		r.problem(BadCheckpoint, -1, "the export is one of the log %s, and the trust file is for %s: nothing else was looked at", claimed.Origin, t.Origin)
 		return r, nil
 	}
-	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), stuck: -1, consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, checked: map[string]*guardian.Action{}, attended: map[string]bool{}, calls: map[string]string{}, free: map[string]string{}, undoable: map[string]bool{}, undone: map[string]undoing{}, undoneIn: map[originOf]map[string]string{}, without: map[[2]string]bool{}}
+	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), stuck: -1, consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, checked: map[string]*guardian.Action{}, attended: map[string]bool{}, calls: map[string]string{}, free: map[string]string{}, undoable: map[string]bool{}, undone: map[string]undoing{}, undoneIn: map[originOf]map[string]string{}, without: map[[2]string]bool{}, knows: t.knows(), known: map[int64]string{}}
 	v.model.Brief = true
 	if against != nil {
 		old, err := ledger.ParseCheckpoint(against)
@@ -77,6 +77,7 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 		return r, fmt.Errorf("verify: %w", err)
 	}
 	v.judgeAsides()
+	v.judgeKnown()
 	v.finish()
 	// Only now is it known who must have signed, since the admins' statements
 	// say so too.
@@ -159,6 +160,9 @@ type verifier struct {
 	tree   ledger.Frontier
 	chains map[string]*chain
 	seed   maphash.Seed
+	// knows has why the trust file knows an entry, and known the same by places.
+	knows map[ledger.Hash]string
+	known map[int64]string
 	// later replays entries in their order, once their data are read.
 	later *reading
 	// old is the older checkpoint, until the tree has reached its size.
@@ -333,6 +337,7 @@ func (v *verifier) unread(path string) error {
 func (v *verifier) entry(x entry, bodies *stream[body]) {
 	i := v.tree.Size()
 	v.tree.Add(x.hash)
+	v.know(i, x.hash)
 	v.crossOld()
 	v.crossMarks()
 	if x.err != nil {
