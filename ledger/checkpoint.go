@@ -167,6 +167,10 @@ func (s Signers) Open(raw []byte) (Signed, error) {
 			return Signed{}, fmt.Errorf("%w: the signature of %s: %w", ErrCheckpoint, sig.Name, err)
 		}
 	}
+	// Nor does one stand there twice.
+	if _, signatures, _ := strings.Cut(string(raw), "\n\n"); repeated(strings.Split(signatures, "\n")) {
+		return Signed{}, fmt.Errorf("%w: a signature stands there twice", ErrCheckpoint)
+	}
 	if c.Size > math.MaxInt64 || len(c.Hash) != len(Hash{}) {
 		return Signed{}, fmt.Errorf("%w: no such tree", ErrCheckpoint)
 	}
@@ -503,6 +507,12 @@ func alone(raw []byte, v note.Verifier) (Checkpoint, *note.Note, error) {
 	}
 	c, err := ParseCheckpoint(raw)
 	return c, n, err
+}
+
+// repeated reports whether two lines are the same.
+func repeated(lines []string) bool {
+	slices.Sort(lines)
+	return len(slices.Compact(slices.Clone(lines))) < len(lines)
 }
 
 // ParseCheckpoint reads a checkpoint without looking at its signatures.

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -118,6 +119,9 @@ func TestCheckpointSignatures(t *testing.T) {
 	again, err := ledger.Merge(merged, cosigned)
 	require.NoError(t, err)
 	require.Equal(t, string(merged), string(again))
+	lines := strings.SplitAfter(string(first), "\n")
+	_, err = ledger.Signers{Log: public}.Open([]byte(string(first) + lines[len(lines)-2]))
+	require.ErrorContains(t, err, "a signature stands there twice")
 
 	second, _ := sign(9)
 	_, err = w.Cosign(second, nil)
