@@ -183,11 +183,11 @@ func (j *judge) commits(doc *Document, i int, gated bool) {
 	if !gated && (n.Commit == nil || len(n.Commit.Prechecks) == 0) {
 		d := diag.Diagnostic{
 			Code: diag.EffectUngated, Summary: fmt.Sprintf("nothing has to happen before the effect of %s", fields.Quote(n.ID)),
-			Detail: "None of its incoming edges is required, so someone probably forgot one.", Subject: n.Key, Node: n.ID,
-			Suggestion: "after: [NODE]",
+			Detail:  "None of its incoming edges is required, so someone probably forgot one. A precheck counts, too: a node that looks before the call.",
+			Subject: n.Key, Node: n.ID, Suggestion: "after: [NODE]",
 		}
-		if n.Effect == plan.Irreversible || len(doc.Nodes) == 1 {
-			d.Detail, d.Suggestion = d.Detail+" A precheck counts, too: a node that looks before the call.", "commit_policy: {prechecks: [NODE]}"
+		if n.Effect == plan.Irreversible {
+			d.Suggestion = "commit_policy: {prechecks: [NODE]}" // it needs one anyway
 		}
 		if slices.ContainsFunc(doc.In[i], func(at int) bool { return doc.Edges[at].Form == lint.FormWith }) {
 			d.Detail = "What stands beside `??` need not arrive. Say by `after` which node must have succeeded before."
