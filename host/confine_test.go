@@ -132,13 +132,7 @@ func TestToolsOfOneMachine(t *testing.T) {
 			}
 			file := filepath.Join(dir, "chimera.yaml")
 			require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-			settings, ds := config.Load(file)
-			require.Empty(t, ds)
-			resolved, err := settings.Resolve("tools")
-			require.NoError(t, err)
-			o, ds, err := host.Settings(resolved)
-			require.NoError(t, err)
-			require.Empty(t, ds)
+			o := settingsOf(t, file, "tools")
 			if err := o.Check(); c.refused {
 				require.ErrorContains(t, err, "the MCP server a (mcpServers) would run as the user of this worker (tools)")
 			} else {
@@ -289,13 +283,7 @@ pkcs11: {module: p11.so}
 ledger: {key: 'pkcs11:token=t;object=k'}
 guardian: {key: 'pkcs11:token=t;object=k?module-path=/opt/p11/own.so', shadow: [shadow.yaml]}
 `)
-	settings, ds := config.Load(file)
-	require.Empty(t, ds)
-	resolved, err := settings.Resolve("tools")
-	require.NoError(t, err)
-	o, ds, err := host.Settings(resolved)
-	require.NoError(t, err)
-	require.Empty(t, ds)
+	o := settingsOf(t, file, "tools")
 	self, err := os.Executable()
 	require.NoError(t, err)
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -390,13 +378,7 @@ func TestFilesOfTheDatabase(t *testing.T) {
 			require.NoError(t, os.WriteFile(secret, []byte(keys(t, "k1")[0]), 0o600))
 			file := filepath.Join(dir, "chimera.yaml")
 			require.NoError(t, os.WriteFile(file, []byte("store: {driver: postgres, url: '${env:DATABASE}', origin: example.com/log, blobs: database}\npayload: {keys: ['${file:payload.key}']}\ntemporal: {address: '127.0.0.1:1'}\n"), 0o600))
-			settings, ds := config.Load(file)
-			require.Empty(t, ds)
-			resolved, err := settings.Resolve("tools")
-			require.NoError(t, err)
-			o, ds, err := host.Settings(resolved)
-			require.NoError(t, err)
-			require.Empty(t, ds)
+			o := settingsOf(t, file, "tools")
 			self, err := os.Executable()
 			require.NoError(t, err)
 			require.ElementsMatch(t, append(c.private, secret, profiles), o.Private)
@@ -414,4 +396,17 @@ func names(t *testing.T, dir string, paths []string) (all []string) {
 		all = append(all, name)
 	}
 	return all
+}
+
+// settingsOf are the options that a configuration file gives, with the secrets of roles.
+func settingsOf(t *testing.T, file string, roles ...string) host.Options {
+	t.Helper()
+	settings, ds := config.Load(file)
+	require.Empty(t, ds)
+	resolved, err := settings.Resolve(roles...)
+	require.NoError(t, err)
+	o, ds, err := host.Settings(resolved)
+	require.NoError(t, err)
+	require.Empty(t, ds)
+	return o
 }

@@ -13,7 +13,6 @@ import (
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
-	"chimera.ai/engine/config"
 	"chimera.ai/engine/conform/verdict"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/fingerprint"
@@ -269,12 +268,6 @@ func TestManifestSettings(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "chimera.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("mcpServers:\n  a: {command: x, manifest: a.manifest, roles: [effects]}\n  b: {command: x, manifest: /b, roles: [tools]}\n  c: {command: x}\n"), 0o600))
-	c, ds := config.Load(file)
-	require.Empty(t, ds)
-	c, err := c.Resolve("effects")
-	require.NoError(t, err)
-	o, ds, err := host.Settings(c)
-	require.NoError(t, err)
-	require.Empty(t, ds)
+	o := settingsOf(t, file, "effects")
 	require.Equal(t, map[string]string{"a": filepath.Join(dir, "a.manifest")}, o.Manifests)
 }

@@ -511,8 +511,9 @@ func alone(raw []byte, v note.Verifier) (Checkpoint, *note.Note, error) {
 
 // repeated reports whether two lines are the same.
 func repeated(lines []string) bool {
+	n := len(lines)
 	slices.Sort(lines)
-	return len(slices.Compact(slices.Clone(lines))) < len(lines)
+	return len(slices.Compact(lines)) < n
 }
 
 // ParseCheckpoint reads a checkpoint without looking at its signatures.

@@ -35,10 +35,7 @@ func (o *intakeOptions) check(offered map[string]introduced, base map[string]cat
 	}
 	servers := strings.Join(slices.Sorted(maps.Keys(offered)), ", ")
 	matches := func(pattern string, of []string) bool {
-		return slices.ContainsFunc(of, func(name string) bool {
-			ok, err := path.Match(pattern, name)
-			return err == nil && ok || pattern == name
-		})
+		return slices.ContainsFunc(of, func(name string) bool { return pattern == name || matchesName(pattern, name) })
 	}
 	hint := "chimera tools list lists them."
 	for _, pattern := range o.only {
@@ -60,7 +57,7 @@ func (o *intakeOptions) named(server string, x *importedTool) bool {
 		if slices.Contains(o.accept, name) {
 			return true
 		}
-		if !x.flagged && slices.ContainsFunc(o.accept, func(pattern string) bool { ok, err := path.Match(pattern, name); return err == nil && ok }) {
+		if !x.flagged && slices.ContainsFunc(o.accept, func(pattern string) bool { return matchesName(pattern, name) }) {
 			return true
 		}
 	}
@@ -69,5 +66,11 @@ func (o *intakeOptions) named(server string, x *importedTool) bool {
 
 // takes reports whether an operation of a name is imported.
 func (o *intakeOptions) takes(name string) bool {
-	return len(o.only) == 0 || slices.ContainsFunc(o.only, func(pattern string) bool { ok, err := path.Match(pattern, name); return err == nil && ok })
+	return len(o.only) == 0 || slices.ContainsFunc(o.only, func(pattern string) bool { return matchesName(pattern, name) })
+}
+
+// matchesName reports whether a name matches a pattern. One that is none matches nothing.
+func matchesName(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return err == nil && ok
 }

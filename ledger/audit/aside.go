@@ -313,7 +313,8 @@ func (a *asides) beside(e *ledger.Entry, hash ledger.Hash) {
 	}
 }
 
-func sorted(names []string) *naming {
+// firstOf names the first of them, in the order of their names.
+func firstOf(names []string) *naming {
 	slices.Sort(names)
 	x := &naming{}
 	for _, name := range names {
@@ -340,10 +341,10 @@ func (v *verifier) judgeAsides() {
 		v.problem(BadChain, -1, "more than %d rows were set aside that are written as entries and lacked nothing: the other %d are not looked at", maxAside, v.aside.beyond)
 	}
 	if len(proper) > 0 {
-		v.problem(BadChain, -1, "%s: %s", count(int64(len(proper)), "entry was set aside as if it were none of this log, and is one", "entries were set aside as if they were none of this log, and are"), sorted(proper))
+		v.problem(BadChain, -1, "%s: %s", count(int64(len(proper)), "entry was set aside as if it were none of this log, and is one", "entries were set aside as if they were none of this log, and are"), firstOf(proper))
 	}
 	if len(forks) > 0 {
-		v.warn(BadChain, -1, "%s: %s", count(int64(len(forks)), "row was set aside that is written as an entry, and continues no chain of this log", "rows were set aside that are written as entries, and continue no chain of this log"), sorted(forks))
+		v.warn(BadChain, -1, "%s: %s", count(int64(len(forks)), "row was set aside that is written as an entry, and continues no chain of this log", "rows were set aside that are written as entries, and continue no chain of this log"), firstOf(forks))
 	}
 	if v.aside.partial.n > 0 {
 		v.warn(BadEntry, -1, "%s: %s", count(v.aside.partial.n, "row was set aside that is written as an entry of this log, and was not complete", "rows were set aside that are written as entries of this log, and were not complete"), &v.aside.partial)

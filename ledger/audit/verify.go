@@ -49,7 +49,7 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 		r.problem(BadCheckpoint, -1, "the export is one of the log %s, and the trust file is for %s: nothing else was looked at", claimed.Origin, t.Origin)
 		return r, nil
 	}
-	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), stuck: -1, consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, checked: map[string]*guardian.Action{}, attended: map[string]bool{}, calls: map[string]string{}, free: map[string]string{}, undoable: map[string]bool{}, undone: map[string]undoing{}, undoneIn: map[originOf]map[string]string{}, without: map[[2]string]bool{}, knows: t.knows(), known: map[int64]string{}}
+	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), stuck: -1, consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, checked: map[string]*guardian.Action{}, attended: map[string]bool{}, calls: map[string]string{}, free: map[string]string{}, undoable: map[string]bool{}, undone: map[string]undoing{}, undoneIn: map[originOf]map[string]string{}, without: map[[2]string]bool{}, whyKnown: t.whyKnown(), knownAt: map[int64]string{}}
 	v.model.Brief = true
 	if against != nil {
 		old, err := ledger.ParseCheckpoint(against)
@@ -160,9 +160,9 @@ type verifier struct {
 	tree   ledger.Frontier
 	chains map[string]*chain
 	seed   maphash.Seed
-	// knows has why the trust file knows an entry, and known the same by places.
-	knows map[ledger.Hash]string
-	known map[int64]string
+	// whyKnown has why the trust file knows an entry, and knownAt the same by places.
+	whyKnown map[ledger.Hash]string
+	knownAt  map[int64]string
 	// later replays entries in their order, once their data are read.
 	later *reading
 	// old is the older checkpoint, until the tree has reached its size.
