@@ -118,9 +118,13 @@ func (r *rug) after(t *testing.T, event, script string, turn func(*site)) {
 	r.site.after[event] = turn
 }
 
-// kill ends the process that the server is.
+// kill ends the process that the server is, or the sessions of a site.
 func (r *rug) kill(t *testing.T) {
 	t.Helper()
+	if r.site != nil {
+		r.change(t, "", forget)
+		return
+	}
 	lines := r.lines(t)
 	pid, _, _ := strings.Cut(lines[len(lines)-1], " ")
 	id, err := strconv.Atoi(pid)
@@ -168,17 +172,19 @@ type site struct {
 	stranger       *testca.Authority
 
 	mu sync.Mutex
-	// cert is the server's. elsewhere, if not "", is where it redirects to.
+	// cert is the server's. elsewhere, if not "", is where it redirects to. words are its instructions.
 	cert      *tls.Certificate
 	elsewhere string
+	words     string
 	after     map[string]func(*site)
-	sessions  int
+	// sessions are those that have begun, of which the first forgotten ones have ended.
+	sessions, forgotten int
 }
 
 func newSite(t *testing.T, folder string) *site {
 	t.Helper()
 	ours := testca.New(t, "authority")
-	s := &site{t: t, folder: folder, stranger: testca.New(t, "stranger"), after: map[string]func(*site){}}
+	s := &site{t: t, folder: folder, words: "Be kind.", stranger: testca.New(t, "stranger"), after: map[string]func(*site){}}
 	s.trust("ca.pem", ours)
 	s.trust("strange.pem", s.stranger)
 	cert, other, strange := ours.Server(t, "one"), ours.Server(t, "two"), s.stranger.Server(t, "one")
@@ -208,6 +214,9 @@ func (s *site) holds(err error) {
 	}
 }
 
+// forget ends all sessions.
+func forget(s *site) { s.forgotten = s.sessions }
+
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,13 +238,17 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	session, event, result := r.Header.Get("Mcp-Session-Id"), "", ""
+	if n, err := strconv.Atoi(session); err == nil && n <= s.forgotten {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
 	switch q.Method {
 	case "initialize":
 		s.sessions++
 		session = fmt.Sprint(s.sessions)
 		w.Header().Set("Mcp-Session-Id", session)
 		s.note(session, "start")
-		result = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"bank","version":"1"}}`
+		result = fmt.Sprintf(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"instructions":%q,"serverInfo":{"name":"bank","version":"1"}}`, s.words)
 	case "tools/list":
 		s.note(session, "list")
 		tools, err := os.ReadFile(filepath.Join(s.folder, "tools"))
