@@ -23,11 +23,11 @@ import (
 )
 
 // attack is an answer to one method that no honest server gives. On every transport it is the same
-// text: a line, or the body of a response.
+// text: a line, the body of a response, or the data of an event.
 type attack struct {
 	method string
 	write  func(w io.Writer, m message)
-	// line and body are the kinds of the failure on stdio and on HTTP.
+	// line is the kind of the failure on stdio and on a stream of events, and body that of a body over HTTP.
 	line, body contract.Kind
 	// long: it takes long, or much memory.
 	long bool
@@ -230,21 +230,42 @@ func TestManyAttacks(t *testing.T) {
 	require.Less(t, grown, uint64(2*32*quiet.withDefaults().MaxLine+maxHeavy*maxHeap/2))
 }
 
-// TestAttacks: whatever a server answers, on stdio and on HTTP, the call fails in time, with the
-// right kind and with bounded memory, and the same pool serves the same server again, and
-// others.
+// TestAttacks: whatever a server answers, on stdio, and on HTTP as a body, as an event of one response or on
+// the stream of all, the call fails in time, with the right kind and with bounded memory, and the same pool
+// serves the same server again, and others.
 func TestAttacks(t *testing.T) {
 	for name, a := range attacks {
-		for _, transport := range []string{"stdio", "http"} {
+		for _, transport := range []string{"stdio", "http", "stream", "sse"} {
 			t.Run(name+"/"+transport, func(t *testing.T) {
 				if a.long {
 					lengthy.Skip(t)
 				}
 				idle(t)
 				servers, want := map[string]Server{"honest": hostileServer(t, "ok")}, a.line
-				if transport == "stdio" {
+				switch transport {
+				case "stdio":
 					servers["h"] = hostileServer(t, attackMode+name)
-				} else {
+				case "sse":
+					s := newAirwave(t)
+					s.attack = name
+					servers["h"] = Server{URL: s.URL + "/sse", SSE: true, Addresses: here, Headers: map[string]string{"Authorization": "Bearer x"}}
+				case "stream":
+					s := newSite(t)
+					s.meanwhile(func(w http.ResponseWriter, r *http.Request, m message) bool {
+						if r.Method != http.MethodPost || m.Method != a.method {
+							return false
+						}
+						w.Header().Set("Content-Type", "text/event-stream")
+						fmt.Fprint(w, "data: ")
+						attacked(w, name, m)
+						emit(w, "")
+						return true
+					})
+					servers["h"] = Server{URL: s.URL + "/mcp", Addresses: here}
+					if a.line != a.body {
+						want = contract.Transport // where another message might still be the answer, the stream has ended
+					}
+				default:
 					s := newSite(t)
 					s.meanwhile(func(w http.ResponseWriter, r *http.Request, m message) bool {
 						if r.Method == http.MethodPost && m.Method == a.method {

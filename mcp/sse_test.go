@@ -32,11 +32,16 @@ type airwave struct {
 	// a ping.
 	endpoint   string
 	post, ping int
+	// attack is what it answers to what that attack is an answer to.
+	attack string
 
 	mu      sync.Mutex
 	out     chan string
+	wild    chan message
 	streams int
 	heard   []string
+	// tools are what it lists, and then what it lists from the next call on.
+	tools, then string
 }
 
 // seen returns how many streams there were, and what was posted where.
@@ -48,7 +53,7 @@ func (a *airwave) seen() (int, []string) {
 
 func newAirwave(t *testing.T) *airwave {
 	t.Helper()
-	a := &airwave{endpoint: "event: endpoint\ndata: /post?session=1", post: http.StatusAccepted, ping: http.StatusAccepted}
+	a := &airwave{tools: echoTool, endpoint: "event: endpoint\ndata: /post?session=1", post: http.StatusAccepted, ping: http.StatusAccepted}
 	a.Server = httptest.NewServer(a)
 	t.Cleanup(a.Close)
 	return a
@@ -69,9 +74,9 @@ func (a *airwave) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodGet {
-		out := make(chan string, 100)
+		out, wild := make(chan string, 100), make(chan message, 100)
 		a.mu.Lock()
-		a.out = out
+		a.out, a.wild = out, wild
 		a.streams++
 		a.mu.Unlock()
 		emit(w, "%s", a.endpoint)
@@ -82,6 +87,10 @@ func (a *airwave) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 					return
 				}
 				emit(w, "event: message\ndata: %s", line)
+			case m := <-wild:
+				fmt.Fprint(w, "data: ")
+				attacked(w, a.attack, m)
+				emit(w, "")
 			case <-r.Context().Done():
 				return
 			}
@@ -95,7 +104,10 @@ func (a *airwave) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.Unmarshal(body, &m)
 	a.mu.Lock()
 	a.heard = append(a.heard, r.URL.Path+" "+m.Method)
-	out, post := a.out, a.post
+	out, wild, post, tools := a.out, a.wild, a.post, a.tools
+	if m.Method == "tools/call" && a.then != "" {
+		a.tools = a.then
+	}
 	a.mu.Unlock()
 	if m.Method == "tools/call" && post != http.StatusAccepted {
 		w.Header().Set("Location", "/elsewhere")
@@ -108,10 +120,12 @@ func (a *airwave) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(http.StatusAccepted)
 	switch {
+	case a.attack != "" && m.Method == attacks[a.attack].method:
+		wild <- m
 	case m.Method == "initialize":
 		out <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"a","version":"1"}}}`, m.ID)
 	case m.Method == "tools/list":
-		out <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}`, m.ID, echoTool)
+		out <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}`, m.ID, tools)
 	case m.Params.Name == "end":
 		out <- "end"
 	case m.Params.Name == "long":
@@ -149,6 +163,47 @@ func TestSSE(t *testing.T) {
 	require.Equal(t, 2, streams)
 	for _, line := range heard {
 		require.True(t, strings.HasPrefix(line, "/post "), line)
+	}
+}
+
+// A server on a stream of events changes as others do: it is listed before each call, and after it again, on
+// the same stream.
+func TestSSEDrift(t *testing.T) {
+	const list, called = "/post tools/list", "/post tools/call"
+	for name, tool := range changed {
+		for _, after := range []bool{false, true} {
+			t.Run(name+map[bool]string{true: " after the call"}[after], func(t *testing.T) {
+				a := newAirwave(t)
+				p := a.pool(t)
+				pin := pinOf(t, p, "echo", true)
+				_, err := pinned(t, p, pin)
+				require.NoError(t, err)
+				_, heard := a.seen()
+				require.Equal(t, []string{list, called, list}, heard[len(heard)-3:])
+				before := len(heard)
+				a.mu.Lock()
+				if after {
+					a.then = tool
+				} else {
+					a.tools = tool
+				}
+				a.mu.Unlock()
+				_, err = pinned(t, p, pin)
+				streams, heard := a.seen()
+				require.Equal(t, 1, streams)
+				if after {
+					requireKind(t, contract.OutcomeUnknown, err)
+					require.Equal(t, []string{list, called, list}, heard[before:])
+				} else {
+					require.Contains(t, requireKind(t, kindOf(name), err).Message, differs[name])
+					require.Equal(t, []string{list}, heard[before:])
+				}
+				_, err = pinned(t, p, pin)
+				require.True(t, requireKind(t, kindOf(name), err).Kind.NothingSent())
+				_, later := a.seen()
+				require.NotContains(t, later[len(heard):], called)
+			})
+		}
 	}
 }
 
