@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/metrics"
 	"strconv"
@@ -36,6 +37,9 @@ type attack struct {
 // attackMode is the start of the mode of a server that attacks.
 const attackMode = "attack: "
 
+// attackedStart is the start of the mode of a server that attacks when it is asked who it is.
+const attackedStart = "attack at the start: "
+
 // attacked attacks, if a message is one that an attack answers.
 func attacked(w io.Writer, name string, m message) bool {
 	a, ok := attacks[name]
@@ -48,8 +52,9 @@ func attacked(w io.Writer, name string, m message) bool {
 
 // attack attacks on stdio.
 func (h *hostile) attack(m message) bool {
-	name, ok := strings.CutPrefix(h.mode, attackMode)
-	if !ok || !attacked(os.Stdout, name, m) {
+	if name, ok := strings.CutPrefix(h.mode, attackedStart); ok && m.Method == "initialize" {
+		attacks[name].write(os.Stdout, m)
+	} else if name, ok := strings.CutPrefix(h.mode, attackMode); !ok || !attacked(os.Stdout, name, m) {
 		return false
 	}
 	fmt.Println()
@@ -301,6 +306,67 @@ func TestAttacks(t *testing.T) {
 					require.LessOrEqual(t, len(e.Message), 2*maxMessage)
 					_, err := p.Call(t.Context(), "honest", "count", nil)
 					require.NoError(t, err)
+				}
+			})
+		}
+	}
+}
+
+// TestAttacksAtTheStart: what a server answers when it is asked who it is costs no more than what it answers to
+// a call. It has not begun, nothing else is sent to it, and others are served.
+func TestAttacksAtTheStart(t *testing.T) {
+	for name, a := range attacks {
+		for _, transport := range []string{"stdio", "http", "stream"} {
+			t.Run(name+"/"+transport, func(t *testing.T) {
+				if a.long {
+					lengthy.Skip(t)
+				}
+				idle(t)
+				servers := map[string]Server{"honest": hostileServer(t, "ok")}
+				calls := filepath.Join(t.TempDir(), "calls")
+				var s *site
+				if transport == "stdio" {
+					h := hostileServer(t, attackedStart+name)
+					h.Env[callsVar] = calls
+					servers["h"] = h
+				} else {
+					s = newSite(t)
+					s.meanwhile(func(w http.ResponseWriter, r *http.Request, m message) bool {
+						if m.Method != "initialize" {
+							return false
+						}
+						if transport == "http" {
+							w.Header().Set("Content-Type", "application/json")
+							a.write(w, m)
+							return true
+						}
+						w.Header().Set("Content-Type", "text/event-stream")
+						fmt.Fprint(w, "data: ")
+						a.write(w, m)
+						emit(w, "")
+						return true
+					})
+					servers["h"] = Server{URL: s.URL + "/mcp", Addresses: here}
+				}
+				o := quiet
+				o.StartTimeout = bound
+				if a.line == contract.Timeout {
+					o.StartTimeout = time.Second
+				}
+				p := NewPool(servers, o)
+				defer func() { within(t, func() { require.NoError(t, p.Close()) }) }()
+				var err error
+				grown := peak(func() { _, err = p.Call(t.Context(), "h", "echo", nil) })
+				e := requireKind(t, contract.Unsent, err)
+				t.Logf("%d MiB: %.200s", grown>>20, e.Message)
+				require.Less(t, grown, uint64(maxHeap))
+				require.LessOrEqual(t, len(e.Message), 2*maxMessage)
+				_, err = p.Call(t.Context(), "honest", "count", nil)
+				require.NoError(t, err)
+				if s == nil {
+					require.NoFileExists(t, calls)
+				} else {
+					require.Zero(t, s.called())
 				}
 			})
 		}

@@ -3,15 +3,20 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -431,4 +436,61 @@ func TestRetryAfter(t *testing.T) {
 	} {
 		require.Equal(t, want, retryAfter(value, now), value)
 	}
+}
+
+// A redirect to another host is not followed, whatever it answers, and that host gets nothing, least of all
+// what this one is shown.
+func TestRedirectsElsewhere(t *testing.T) {
+	idle(t)
+	var asked atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	defer other.Close()
+	for _, method := range []string{"initialize", "notifications/initialized", listOf, callOf, "the stream"} {
+		for _, sse := range []bool{false, true} {
+			if method == "the stream" && !sse {
+				continue
+			}
+			for _, status := range []int{301, 302, 303, 307, 308} {
+				t.Run(fmt.Sprintf("%s/sse=%v/%d", method, sse, status), func(t *testing.T) {
+					var inner http.Handler = newAirwave(t)
+					if !sse {
+						inner = newSite(t)
+					}
+					var on atomic.Bool
+					s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						raw, err := io.ReadAll(r.Body)
+						if err != nil {
+							return
+						}
+						var m message
+						_ = json.Unmarshal(raw, &m)
+						if m.Method == method || method == "the stream" && r.Method == http.MethodGet {
+							on.Store(true)
+							http.Redirect(w, r, other.URL+r.URL.Path, status)
+							return
+						}
+						r.Body = io.NopCloser(bytes.NewReader(raw))
+						inner.ServeHTTP(w, r)
+					}))
+					t.Cleanup(s.Close)
+					p := openPool(t, Server{URL: s.URL + map[bool]string{false: "/mcp", true: "/sse"}[sse], SSE: sse, Addresses: here, Headers: map[string]string{"Authorization": "Bearer x"}}, quiet)
+					err := func() error {
+						if method == listOf {
+							_, err := p.Tools(t.Context(), "h")
+							return err
+						}
+						_, err := p.Call(t.Context(), "h", "echo", nil)
+						return err
+					}()
+					want := contract.Unsent // it has not begun
+					if method == listOf || method == callOf {
+						want = contract.ServerError
+					}
+					requireKind(t, want, err)
+					require.True(t, on.Load())
+				})
+			}
+		}
+	}
+	require.Zero(t, asked.Load())
 }

@@ -19,20 +19,29 @@ import (
 	"chimera.ai/engine/mcp"
 )
 
-// TestImportPublicTools: each of the public definitions becomes a template with its schemas as they
-// came, and few answers suffice for all of them.
-func TestImportPublicTools(t *testing.T) {
+// publicDefinitions are those of the public collection, or none where it is not.
+func publicDefinitions(t *testing.T) (all []json.RawMessage) {
+	t.Helper()
 	raw, err := os.ReadFile("../../shared/data/mcp-tools.json")
 	if errors.Is(err, os.ErrNotExist) {
 		raw, err = os.ReadFile("../../../shared/data/mcp-tools.json") // from a worktree
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		return
+		return nil
 	}
 	require.NoError(t, err)
-	var definitions []json.RawMessage
-	require.NoError(t, json.Unmarshal(raw, &definitions))
-	require.Len(t, definitions, 439)
+	require.NoError(t, json.Unmarshal(raw, &all))
+	require.Len(t, all, 439)
+	return all
+}
+
+// TestImportPublicTools: each of the public definitions becomes a template with its schemas as they
+// came, and few answers suffice for all of them.
+func TestImportPublicTools(t *testing.T) {
+	definitions := publicDefinitions(t)
+	if definitions == nil {
+		return
+	}
 	type declared struct{ Server, Name string }
 	servers := map[string][]*importedTool{}
 	schemas := map[string][2]json.RawMessage{}

@@ -8,7 +8,7 @@
 // pending, the ledger is exported and verified. What became of the attack is an [Outcome].
 //
 // The deployment has MCP servers, whose tools the admins have stated: one that it starts, and remote
-// ones that ask for tokens, for a certificate, or for tokens of OAuth. They count the calls that they
+// ones that ask for tokens, for a certificate, for tokens of OAuth, or for a secret in a header. They count the calls that they
 // get. Attacks on them are made while the deployment is at work on a copy of its own, and runs call
 // them.
 //

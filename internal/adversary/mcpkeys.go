@@ -185,13 +185,14 @@ func (d *Deployment) tokenAttacks(t testing.TB, state trust.State) (all []*Attac
 	}))
 }
 
-// clientAttacks are those with the client's certificate, and with the secret of the OAuth client.
+// clientAttacks are those with the client's certificate, with the secret of the OAuth client, and with the one
+// in a header.
 func (d *Deployment) clientAttacks() []*Attack {
 	b := d.tools
 	with := func(server string, change func(s *mcp.Server)) func(t testing.TB) mcp.Server {
 		return func(t testing.TB) mcp.Server {
 			s := b.server(t, server)
-			s.JWT, s.OAuth = nil, nil
+			s.JWT, s.OAuth, s.Headers = nil, nil, nil
 			change(&s)
 			return s
 		}
@@ -199,6 +200,19 @@ func (d *Deployment) clientAttacks() []*Attack {
 	certificate := func(s *mcp.Server) { s.TLS.CertFile, s.TLS.KeyFile = b.certFile, b.keyFile }
 	secret := func(s *mcp.Server) {
 		s.OAuth = &mcp.OAuth{Issuer: b.URL, TokenURL: b.URL + "/token", ClientID: clientID, ClientSecret: b.secret}
+	}
+	static := func(s *mcp.Server) { s.Headers = map[string]string{header: b.static} }
+	effects := func(change func(s *mcp.Server)) func(t testing.TB, d *Deployment) error {
+		return func(t testing.TB, d *Deployment) error {
+			o := d.of(t, host.RoleEffects)
+			o.Catalog = d.tools.imported
+			require.NoError(t, o.Check())
+			s := o.Servers[bank]
+			s.JWT = nil
+			change(&s)
+			o.Servers[bank] = s
+			return o.Check()
+		}
 	}
 	return []*Attack{
 		d.direct(ClientKey, "mcp", "at its server", vault, with(vault, certificate)),
@@ -212,16 +226,12 @@ func (d *Deployment) clientAttacks() []*Attack {
 		d.direct(ClientSecret, "mcp", "at its server", desk, with(desk, secret)),
 		d.direct(ClientSecret, "mcp", "at a server that asks for signed tokens", bank, with(bank, secret)),
 		d.direct(ClientSecret, "mcp", "at a server that asks for certificates", vault, with(vault, func(s *mcp.Server) { secret(s); s.TLS.CertFile, s.TLS.KeyFile = "", "" })),
-		shown(ClientSecret, "mcp", "for what has effects", func(t testing.TB, d *Deployment) error {
-			o := d.of(t, host.RoleEffects)
-			o.Catalog = d.tools.imported
-			require.NoError(t, o.Check())
-			s := o.Servers[bank]
-			s.JWT = nil
-			secret(&s)
-			o.Servers[bank] = s
-			return o.Check()
-		}),
+		shown(ClientSecret, "mcp", "for what has effects", effects(secret)),
+		d.direct(StaticSecret, "mcp", "at its server", till, with(till, static)),
+		d.direct(StaticSecret, "mcp", "at a server that asks for signed tokens", bank, with(bank, static)),
+		d.direct(StaticSecret, "mcp", "at a server that asks for certificates", vault, with(vault, func(s *mcp.Server) { static(s); s.TLS.CertFile, s.TLS.KeyFile = "", "" })),
+		d.direct(StaticSecret, "mcp", "at a server that asks for another's tokens", desk, with(desk, static)),
+		shown(StaticSecret, "mcp", "for what has effects", effects(static)),
 	}
 }
 
@@ -279,10 +289,10 @@ func (d *Deployment) sessionAttacks() (all []*Attack) {
 	}
 	return append(all, &Attack{Thief: SessionID, Class: Signature, About: "mcp", Name: "looked for in the database", Do: func(t testing.TB, d *Deployment) (Outcome, string) {
 		l := d.live(t)
-		require.NoError(t, errors.Join(l.goesOn(t, bank), l.goesOn(t, desk)))
+		require.NoError(t, errors.Join(l.goesOn(t, bank), l.goesOn(t, desk), l.goesOn(t, till)))
 		token, session := b.credentials()
 		require.NotEmpty(t, session)
-		for name, secret := range map[string]string{"the session": session, "a token": strings.TrimPrefix(token, "Bearer "), "the client's secret": b.secret, "the client's token": b.access} {
+		for name, secret := range map[string]string{"the session": session, "a token": strings.TrimPrefix(token, "Bearer "), "the client's secret": b.secret, "the client's token": b.access, "the secret of a header": b.static} {
 			if where := l.holds(t, []byte(secret)); where != "" {
 				return Unseen, name + " is in the table " + where
 			}

@@ -95,7 +95,7 @@ func (d *Deployment) serverAttacks() (all []*Attack) {
 			return o, says
 		}})
 	}
-	for _, server := range []string{vault, desk} {
+	for _, server := range []string{vault, desk, till} {
 		all = append(all, &Attack{Thief: ServerKey, Class: ServerBent, About: "mcp", Name: "the token that it got, at " + server, Do: func(t testing.TB, d *Deployment) (Outcome, string) {
 			require.NoError(t, d.live(t).goesOn(t, bank))
 			token, _ := b.credentials()

@@ -73,8 +73,10 @@ func toolPlans() map[string]string {
 	all[files] = `{apiVersion: chimera/v1, kind: Plan, name: files, version: "1", ` + strings.Replace(schemasOfPlans, "line: {type: string}", "line: {type: string, minLength: 1, maxLength: 255}", 1) + `
   nodes: [{id: write, template: files/write_file, cost_estimate: 0.10, commit_policy: {rollback: {none: "it is written"}}}],
   edges: [$input.line -> write.path, $input.line -> write.text]}`
-	all[desk] = `{apiVersion: chimera/v1, kind: Plan, name: desk, version: "1", ` + schemasOfPlans + `
-  nodes: [{id: look, template: desk/look}],
+	for _, server := range []string{desk, till} {
+		all[server] = `{apiVersion: chimera/v1, kind: Plan, name: ` + server + `, version: "1", ` + schemasOfPlans + `
+  nodes: [{id: look, template: ` + server + `/look}],
   edges: [$input.line -> look.line]}`
+	}
 	return all
 }

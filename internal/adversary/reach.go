@@ -78,6 +78,7 @@ var reaches = []reach{
 	{TokenKey, "call that server", []string{"mcp"}, signed},
 	{ClientKey, "call that server", []string{"mcp"}, signed},
 	{ClientSecret, "call that server", []string{"mcp"}, signed},
+	{StaticSecret, "call that server", []string{"mcp"}, signed},
 	{ServerKey, "answer what it likes", []string{"mcp"}, []Class{ServerBent}},
 	{ServerDisk, "change what is not pinned", []string{"mcp"}, []Class{FileBent}},
 	{ExportedCatalog, "cut off its last statements", []string{"statements"}, []Class{FileBent}},

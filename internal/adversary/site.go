@@ -54,12 +54,17 @@ func (c *Calls) of(line string) (n int) {
 }
 
 // The remote MCP servers of the deployment, which are doors of one site: bank asks for tokens that
-// the deployment signs, vault for a client's certificate, desk for tokens of an OAuth client.
+// the deployment signs, vault for a client's certificate, desk for tokens of an OAuth client, and till
+// for a secret in a header.
 const (
 	bank  = "bank"
 	vault = "vault"
 	desk  = "desk"
+	till  = "till"
 )
+
+// header is the one that has the secret.
+const header = "X-Api-Key"
 
 // issuer signs the deployment's tokens, and clientID is its OAuth client.
 const (
@@ -73,9 +78,10 @@ type site struct {
 	calls map[string]*Calls
 	// authority vouches for both sides.
 	authority *testca.Authority
-	// token is the key of the deployment's tokens, secret the secret of its OAuth client.
-	token          ed25519.PrivateKey
-	secret, access string
+	// token is the key of the deployment's tokens, secret the secret of its OAuth client, and static the one
+	// in a header.
+	token                  ed25519.PrivateKey
+	secret, access, static string
 	// client is the deployment's certificate, in certFile and keyFile.
 	client            tls.Certificate
 	certFile, keyFile string
@@ -93,14 +99,14 @@ type site struct {
 // newSite starts the remote servers.
 func newSite(t testing.TB, make Bank) *site {
 	t.Helper()
-	s := &site{calls: map[string]*Calls{}, forgotten: map[string]bool{}, authority: testca.New(t, "authority"), secret: rand.Text(), access: rand.Text()}
+	s := &site{calls: map[string]*Calls{}, forgotten: map[string]bool{}, authority: testca.New(t, "authority"), secret: rand.Text(), access: rand.Text(), static: rand.Text()}
 	_, token, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
 	s.token, s.own = token, s.authority.Server(t, "site")
 	s.shown.Store(&s.own)
 	s.client, s.certFile, s.keyFile = s.authority.Client(t)
 	mux := http.NewServeMux()
-	for _, name := range []string{bank, vault, desk} {
+	for _, name := range []string{bank, vault, desk, till} {
 		s.calls[name] = new(Calls)
 		mux.Handle("/"+name, s.door(name, make(t, s.calls[name])))
 	}
@@ -130,6 +136,8 @@ func (s *site) server(t testing.TB, name string) mcp.Server {
 		m.TLS.CertFile, m.TLS.KeyFile = s.certFile, s.keyFile
 	case desk:
 		m.OAuth = &mcp.OAuth{Issuer: s.URL, TokenURL: s.URL + "/token", ClientID: clientID, ClientSecret: s.secret}
+	case till:
+		m.Headers = map[string]string{header: s.static}
 	}
 	return m
 }
@@ -146,6 +154,8 @@ func (s *site) door(name string, inner http.Handler) http.Handler {
 			in = len(r.TLS.PeerCertificates) > 0
 		case desk:
 			in = token == s.access
+		case till:
+			in = r.Header.Get(header) == s.static
 		}
 		s.mu.Lock()
 		bend := s.bend

@@ -31,6 +31,7 @@ const (
 	TokenKey        Thief = "key of tokens for an MCP server"
 	ClientKey       Thief = "client key for an MCP server"
 	ClientSecret    Thief = "client secret for an MCP server"
+	StaticSecret    Thief = "static secret for an MCP server"
 	SessionID       Thief = "session id at an MCP server"
 	ServerKey       Thief = "MCP server, or its key"
 	ServerDisk      Thief = "disk of an MCP server"
@@ -59,5 +60,5 @@ func Thieves() (all []Thief) {
 		all = append(all, user(role))
 	}
 	return slices.Concat(all, []Thief{Owner, LogKey, OwnerAndLogKey, GuardianKey, AuthorKey, StartKey, AdminKey, SignerKey, ToolsPayload, BlobDisk, ExportDisk, WorkerDisk, Rollback,
-		PublisherKey, TokenKey, ClientKey, ClientSecret, SessionID, ServerKey, ServerDisk, WorkerConfig, ExportedCatalog})
+		PublisherKey, TokenKey, ClientKey, ClientSecret, StaticSecret, SessionID, ServerKey, ServerDisk, WorkerConfig, ExportedCatalog})
 }

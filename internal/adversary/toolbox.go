@@ -39,7 +39,7 @@ exec ./mcp-files -write "$REPORTS" shown
 var operations = []struct {
 	server, tool string
 	effect       plan.EffectClass
-}{{files, "write_file", plan.Committing}, {bank, "pay", plan.Committing}, {vault, "pay", plan.Committing}, {desk, "look", plan.Pure}}
+}{{files, "write_file", plan.Committing}, {bank, "pay", plan.Committing}, {vault, "pay", plan.Committing}, {desk, "look", plan.Pure}, {till, "look", plan.Pure}}
 
 // toolbox has the MCP servers of the deployment, and what was said of them.
 type toolbox struct {
@@ -132,7 +132,7 @@ func (b *toolbox) servers(t testing.TB) map[string]mcp.Server {
 		Command: "sh", Args: []string{"serve.sh"}, User: stage.ChildUser, Dir: b.dir, Base: b.dir, Env: map[string]string{"REPORTS": b.reports},
 		Pin: []string{filepath.Join(b.dir, "serve.sh"), filepath.Join(b.dir, "mcp-files")}, Sessions: mcp.ByRun, MaxSessions: 1,
 	}
-	return map[string]mcp.Server{files: own, bank: b.server(t, bank), vault: b.server(t, vault), desk: b.server(t, desk)}
+	return map[string]mcp.Server{files: own, bank: b.server(t, bank), vault: b.server(t, vault), desk: b.server(t, desk), till: b.server(t, till)}
 }
 
 // configure adds the servers to the options of a host.
@@ -143,7 +143,7 @@ func (b *toolbox) configure(t testing.TB, o *host.Options) {
 	for _, name := range []string{files, bank, vault} {
 		o.Callers[name] = []host.Role{host.RoleEffects}
 	}
-	o.Callers[desk] = []host.Role{host.RoleTools}
+	o.Callers[desk], o.Callers[till] = []host.Role{host.RoleTools}, []host.Role{host.RoleTools}
 }
 
 // manifest is a manifest of a server by a key, changed as a thief likes.
