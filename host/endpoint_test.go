@@ -139,6 +139,9 @@ func TestPlaces(t *testing.T) {
 		"a file that is gone":    {change: "rm -r lib", nodes: []string{"notes/twist", "notes/read"}, kind: contract.Blocked, calls: "twist"},
 		"a skill":                {change: "echo '# more' >> box.sh", nodes: []string{"box/run", "notes/twist", "box/run"}, kind: contract.Drift, calls: "box twist"},
 		"script, before the run": {before: func(t *testing.T, p *place) { p.write(t, "notes.sh", notesScript+"# more\n") }, nodes: []string{"notes/read"}, kind: contract.Drift},
+		"a skill, before the run": {before: func(t *testing.T, p *place) {
+			p.write(t, "box.sh", "echo evil >> calls; printf '{\"x\":1}'")
+		}, nodes: []string{"box/run"}, kind: contract.Drift},
 		"a value in chimera.yaml": {before: func(t *testing.T, p *place) {
 			p.write(t, "chimera.yaml", strings.Replace(placedConfig, "production", "staging", 1))
 		}, nodes: []string{"notes/read"}, kind: contract.Drift},

@@ -149,6 +149,18 @@ func TestVariationsAreNoDrift(t *testing.T) {
 			require.Equal(t, 1, s.beginnings())
 			require.Equal(t, 8, v.n, "it was listed before each call and after it")
 		})
+		t.Run(how+"/sse", func(t *testing.T) {
+			a := newAirwave(t)
+			a.vary = how
+			p := a.pool(t)
+			for range 4 {
+				_, err := pinned(t, p, pin)
+				require.NoError(t, err)
+			}
+			streams, _ := a.seen()
+			require.Equal(t, 1, streams)
+			require.Equal(t, 8, a.varied.n, "it was listed before each call and after it")
+		})
 	}
 }
 

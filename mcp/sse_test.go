@@ -34,6 +34,9 @@ type airwave struct {
 	post, ping int
 	// attack is what it answers to what that attack is an answer to.
 	attack string
+	// vary, if it is there, is how what it lists varies.
+	vary   string
+	varied varied
 
 	mu      sync.Mutex
 	out     chan string
@@ -122,6 +125,12 @@ func (a *airwave) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case a.attack != "" && m.Method == attacks[a.attack].method:
 		wild <- m
+	case a.vary == "list_changed" && m.Method == "tools/call":
+		out <- changedNote
+		out <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, a.varied.result(a.vary, m))
+		out <- changedNote
+	case a.vary != "" && m.Method == "tools/list":
+		out <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, a.varied.result(a.vary, m))
 	case m.Method == "initialize":
 		out <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"a","version":"1"}}}`, m.ID)
 	case m.Method == "tools/list":
