@@ -4,6 +4,7 @@ package mcp
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -493,4 +494,38 @@ func TestRedirectsElsewhere(t *testing.T) {
 		}
 	}
 	require.Zero(t, asked.Load())
+}
+
+// What is compressed is refused before it is opened, also where it is a stream of events.
+func TestCompressedStreams(t *testing.T) {
+	idle(t)
+	bomb := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		fmt.Fprint(z, "data: ")
+		writeMuch(z, r)
+		z.Close()
+	}
+	for name, sse := range map[string]bool{"stream": false, "sse": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.meanwhile(func(w http.ResponseWriter, r *http.Request, m message) bool {
+				if m.Method != callOf && !sse {
+					return false
+				}
+				bomb(w, r)
+				return true
+			})
+			want := contract.ServerError
+			if sse {
+				want = contract.Unsent
+			}
+			p := openPool(t, Server{URL: s.URL + "/mcp", SSE: sse, Addresses: here}, quiet)
+			var err error
+			grown := peak(func() { _, err = call(t, p, "echo", "") })
+			require.Contains(t, requireKind(t, want, err).Message, "compressed")
+			require.Less(t, grown, uint64(16<<20))
+		})
+	}
 }
