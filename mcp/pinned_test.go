@@ -5,7 +5,10 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -234,6 +237,40 @@ func TestDriftAfterTheCall(t *testing.T) {
 			become(t, p, "", `{"tools":[`+tool+`]}`)
 			_, err = pinned(t, p, pin)
 			require.NoError(t, err, "without an effect the call was of what was listed")
+		})
+	}
+}
+
+// Whatever the tool answers, also that it has failed, or is not there, it may have been another one.
+func TestDriftAfterAFailure(t *testing.T) {
+	for name, answered := range map[string]string{
+		"a failure":     `"result":{"isError":true,"content":[]}`,
+		"no such tool":  `"error":{"code":-32602,"message":"no such tool"}`,
+		"no method":     `"error":{"code":-32601,"message":"no such method"}`,
+		"asks":          `"error":{"code":-32042,"message":"visit"}`,
+		"another error": `"error":{"code":1,"message":"oops"}`,
+		"no result":     `"result":7`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			p := s.pool(t)
+			pin := pinOf(t, p, "echo", true)
+			var calls atomic.Int64
+			s.meanwhile(func(w http.ResponseWriter, r *http.Request, m message) bool {
+				if m.Method != callOf {
+					return false
+				}
+				calls.Add(1)
+				s.with(func() { s.tools = changed["input schema"] })
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answered)
+				return true
+			})
+			_, err := pinned(t, p, pin)
+			requireKind(t, contract.OutcomeUnknown, err)
+			_, err = pinned(t, p, pin)
+			requireKind(t, contract.Drift, err)
+			require.EqualValues(t, 1, calls.Load())
 		})
 	}
 }
