@@ -25,8 +25,16 @@ type Authority struct {
 
 // State returns what the admins have stated, verified.
 func (a *Authority) State(ctx context.Context) (trust.State, error) {
-	if a.Bootstrap == nil {
-		return trust.State{}, fmt.Errorf("%w: there is no bootstrap, so nothing says whom to trust", trust.ErrInvalid)
+	if err := a.rooted(); err != nil {
+		return trust.State{}, err
 	}
 	return trust.Read(ctx, a.Ledger, a.Bootstrap)
+}
+
+// rooted returns an error unless there is a bootstrap.
+func (a *Authority) rooted() error {
+	if a.Bootstrap == nil {
+		return fmt.Errorf("%w: there is no bootstrap, so nothing says whom to trust", trust.ErrInvalid)
+	}
+	return nil
 }

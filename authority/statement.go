@@ -60,11 +60,18 @@ func (a *Authority) Apply(ctx context.Context, envelope []byte) (*Statement, err
 	if err != nil {
 		return nil, err
 	}
-	before, err := a.State(ctx)
+	if err := a.rooted(); err != nil {
+		return nil, err
+	}
+	w := trust.NewWriter(a.Ledger, a.Bootstrap)
+	before, err := w.State(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := trust.Publish(ctx, a.Ledger, a.Bootstrap, envelope, time.Now()); err != nil {
+	if _, err := w.Publish(ctx, envelope, time.Now()); err != nil {
+		return nil, err
+	}
+	if _, err := w.Settle(ctx); err != nil {
 		return nil, err
 	}
 	return statement(before, st.N, st.Acts, e)

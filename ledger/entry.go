@@ -28,6 +28,10 @@ const (
 	// bytes together: every reader verifies, and holds, the whole of it.
 	MaxStatements = 100_000
 	MaxAuthority  = 64 << 20
+	// MaxTools bounds the tools that one call stores, changes or finds by their ids, and
+	// MaxToolBytes what it finds.
+	MaxTools     = 256
+	MaxToolBytes = MaxTools * MaxBodyBytes
 	// maxName bounds each name in an entry, in bytes.
 	maxName = 1024
 )

@@ -125,10 +125,14 @@ type Directory interface {
 	Signer(ctx context.Context, id string) (Signer, error)
 	ListSigners(ctx context.Context, page Page) ([]Signer, error)
 
-	// RegisterTool stores a tool under its id; TrustTool sets its status.
-	RegisterTool(ctx context.Context, t Tool) error
-	TrustTool(ctx context.Context, id, status string) error
+	// RegisterTool stores tools under their ids; TrustTools sets their status. Each takes all of
+	// them or none, at most MaxTools. An id without a tool is ErrNotFound.
+	RegisterTool(ctx context.Context, tools ...Tool) error
+	TrustTools(ctx context.Context, status string, ids ...string) error
 	Tool(ctx context.Context, id string) (Tool, error)
+	// Tools returns those of at most MaxTools ids that are there, sorted by id. Rows of more
+	// than MaxToolBytes together are ErrInvalid.
+	Tools(ctx context.Context, ids ...string) ([]Tool, error)
 	ListTools(ctx context.Context, page Page) ([]Tool, error)
 }
 

@@ -5,7 +5,7 @@ package registry
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,8 +21,8 @@ import (
 
 // Rows has the definitions. A [ledger.Store] is one.
 type Rows interface {
-	// Tool returns the tool with an id, or ledger.ErrNotFound.
-	Tool(ctx context.Context, id string) (ledger.Tool, error)
+	// Tools returns those of at most ledger.MaxTools ids that are there.
+	Tools(ctx context.Context, ids ...string) ([]ledger.Tool, error)
 }
 
 // Act is the act that states what a template says of its operation.
@@ -37,14 +37,22 @@ func Said(s trust.State, a *trust.TrustTool) bool {
 	return ok && was.Status == a.Status && (a.Status == string(plan.Block) || s.Stated(a.ToolID, a.Fingerprint, a.Facts, true) == nil)
 }
 
-// Register stores the definition of an imported tool under its fingerprint, with the status that the
-// admins have stated; until they have, nobody calls it.
-func Register(ctx context.Context, l ledger.Directory, s trust.State, t *catalog.Template) error {
-	status := string(plan.Block)
-	if was, ok := s.Tools[t.ToolID()]; ok {
-		status = was.Status
+// Register stores the definitions of imported tools under their fingerprints, with the status that the
+// admins have stated; until they have, nobody calls them.
+func Register(ctx context.Context, l ledger.Directory, s trust.State, tools ...*catalog.Template) error {
+	for some := range slices.Chunk(tools, ledger.MaxTools) {
+		rows := make([]ledger.Tool, len(some))
+		for i, t := range some {
+			rows[i] = ledger.Tool{ToolID: t.ToolID(), Name: t.Name(), Schema: t.Definition, Fingerprint: t.Fingerprint, Status: string(plan.Block)}
+			if was, ok := s.Tools[t.ToolID()]; ok {
+				rows[i].Status = was.Status
+			}
+		}
+		if err := l.RegisterTool(ctx, rows...); err != nil {
+			return err
+		}
 	}
-	return l.RegisterTool(ctx, ledger.Tool{ToolID: t.ToolID(), Name: t.Name(), Schema: t.Definition, Fingerprint: t.Fingerprint, Status: status})
+	return nil
 }
 
 // Entries returns the tools of some servers, or of all if none is named, as the admins have stated
@@ -65,23 +73,41 @@ func Entries(ctx context.Context, rows Rows, s trust.State, servers ...string) (
 		}
 	}
 	var entries []catalog.Entry
-	for _, operation := range slices.Sorted(maps.Keys(last)) {
-		t := s.Tools[last[operation]]
-		row, err := rows.Tool(ctx, t.ToolID)
-		if errors.Is(err, ledger.ErrNotFound) {
-			continue
+	size := 0
+	for operations := range slices.Chunk(slices.Sorted(maps.Keys(last)), ledger.MaxTools) {
+		ids := make([]string, len(operations))
+		for i, operation := range operations {
+			ids[i] = last[operation]
 		}
+		found, err := rows.Tools(ctx, ids...)
 		if err != nil {
 			return nil, err
 		}
-		if print, err := fingerprint.Tool(row.Schema); err != nil || print.Digest != t.Fingerprint {
-			return nil, fmt.Errorf("%w: the store's definition of %.200q is not the one that the admins have stated", trust.ErrInvalid, operation)
+		definitions := map[string]json.RawMessage{}
+		for _, row := range found {
+			definitions[row.ToolID] = row.Schema
 		}
-		entries = append(entries, catalog.Entry{Operation: operation, Definition: row.Schema, Status: plan.Trust(t.Status), Facts: t.Facts,
-			Comment: fmt.Sprintf("Stated by the admins, in statement %d.", s.ToolsAt[t.ToolID])})
+		for _, operation := range operations {
+			t := s.Tools[last[operation]]
+			definition, ok := definitions[t.ToolID]
+			if !ok {
+				continue
+			}
+			if size += len(definition) + len(t.Facts); size > maxEntries {
+				return nil, fmt.Errorf("%w: the registry has more than %d bytes of tools", trust.ErrInvalid, maxEntries)
+			}
+			if print, err := fingerprint.Tool(definition); err != nil || print.Digest != t.Fingerprint {
+				return nil, fmt.Errorf("%w: the store's definition of %.200q is not the one that the admins have stated", trust.ErrInvalid, operation)
+			}
+			entries = append(entries, catalog.Entry{Operation: operation, Definition: definition, Status: plan.Trust(t.Status), Facts: t.Facts,
+				Comment: fmt.Sprintf("Stated by the admins, in statement %d.", s.ToolsAt[t.ToolID])})
+		}
 	}
 	return entries, nil
 }
+
+// maxEntries bounds the definitions and facts of the tools that are read, in bytes.
+const maxEntries = 128 << 20
 
 // Name is that of the registry in messages about its templates, where files have theirs.
 const Name = "registry"

@@ -19,12 +19,13 @@ import (
 // rows are those of a store, by id.
 type rows map[string]ledger.Tool
 
-func (r rows) Tool(_ context.Context, id string) (ledger.Tool, error) {
-	row, ok := r[id]
-	if !ok {
-		return row, fmt.Errorf("%w: %s", ledger.ErrNotFound, id)
+func (r rows) Tools(_ context.Context, ids ...string) (found []ledger.Tool, err error) {
+	for _, id := range ids {
+		if row, ok := r[id]; ok {
+			found = append(found, row)
+		}
 	}
-	return row, nil
+	return found, nil
 }
 
 // imported is a template of a tool with a description.
@@ -103,4 +104,34 @@ func TestUnder(t *testing.T) {
 	require.Len(t, all.Adapters, 1)
 	require.Len(t, over.Templates, 1, "the other does not change")
 	require.Equal(t, []catalog.Template{*row}, registry.Under(nil, &catalog.Catalog{Templates: []catalog.Template{*row}}).Templates)
+}
+
+// paged are rows that count how they are read.
+type paged struct {
+	rows
+	calls, most int
+}
+
+func (p *paged) Tools(ctx context.Context, ids ...string) ([]ledger.Tool, error) {
+	p.calls, p.most = p.calls+1, max(p.most, len(ids))
+	return p.rows.Tools(ctx, ids...)
+}
+
+// TestCatalogByPages: tools are read many at a time, and never too many.
+func TestCatalogByPages(t *testing.T) {
+	s := trust.State{Tools: map[string]trust.TrustTool{}, ToolsAt: map[string]int{}}
+	have := &paged{rows: rows{}}
+	const n = 2*ledger.MaxTools + 1
+	for i := range n {
+		x := imported(t, fmt.Sprintf("tool%04d", i), "x", plan.Pure)
+		a, err := registry.Act(x)
+		require.NoError(t, err)
+		s.Tools[a.ToolID], s.ToolsAt[a.ToolID] = *a, 1
+		have.rows[a.ToolID] = ledger.Tool{ToolID: a.ToolID, Name: x.Name(), Schema: x.Definition, Fingerprint: x.Fingerprint}
+	}
+	all, err := registry.Catalog(t.Context(), have, s)
+	require.NoError(t, err)
+	require.Len(t, all.Templates, n)
+	require.Equal(t, 3, have.calls)
+	require.Equal(t, ledger.MaxTools, have.most)
 }

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -8,6 +9,8 @@ import (
 	"fmt"
 	"hash"
 	"sync"
+
+	"chimera.ai/engine/plan"
 )
 
 // Reader reads a source repeatedly, and verifies only new statements. As long as it
@@ -23,8 +26,10 @@ type Reader struct {
 	state State
 	// last is what Memory has.
 	last Seen
-	// sum is the checksum of the statements that state includes.
-	sum []byte
+	// sums is the checksum of the statements that state includes, nil until something was
+	// read, and stored the digest of the last of them as it is stored, "" if there is none.
+	sums   hash.Hash
+	stored string
 }
 
 // Memory keeps which statement was the last that a process has read, where those who can
@@ -75,7 +80,7 @@ func (r *Reader) take(list []json.RawMessage, seen int) (out State, late bool, e
 // follow is take with the lock held, for a list that is not late.
 func (r *Reader) follow(list []json.RawMessage) (_ State, err error) {
 	sums := sha256.New()
-	if r.sum == nil {
+	if r.sums == nil {
 		if r.state, err = Start(r.Bootstrap); err != nil {
 			return State{}, fmt.Errorf("read authority: %w", err)
 		}
@@ -84,7 +89,7 @@ func (r *Reader) follow(list []json.RawMessage) (_ State, err error) {
 				return State{}, fmt.Errorf("read authority: what was read before: %w", err)
 			}
 		}
-		r.sum = sums.Sum(nil)
+		r.sums = sha256.New()
 	}
 	if len(list) < r.last.N {
 		return State{}, fmt.Errorf("read authority: %w", invalid("there are %d statements, but this process has read %d before", len(list), r.last.N))
@@ -95,7 +100,7 @@ func (r *Reader) follow(list []json.RawMessage) (_ State, err error) {
 	for _, st := range list[:r.state.N] {
 		count(sums, st)
 	}
-	if string(sums.Sum(nil)) != string(r.sum) {
+	if !bytes.Equal(sums.Sum(nil), r.sums.Sum(nil)) {
 		return State{}, fmt.Errorf("read authority: %w", invalid("one of the first %d statements has changed since it was seen", r.state.N))
 	}
 	if len(list) == r.state.N {
@@ -113,8 +118,17 @@ func (r *Reader) follow(list []json.RawMessage) (_ State, err error) {
 		}
 		count(sums, st)
 	}
-	r.state, r.sum = *next, sums.Sum(nil)
+	r.state, r.sums, r.stored = *next, sums, plan.DigestOf(list[len(list)-1])
 	return r.state, r.remember()
+}
+
+// extend adds a statement that the source has taken after those that were read, and the state
+// after it, which is verified.
+func (r *Reader) extend(next State, statement []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	count(r.sums, statement)
+	r.state, r.stored = next, plan.DigestOf(statement)
 }
 
 // remember keeps the last statement. Without that, what was read does not count.

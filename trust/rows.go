@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"chimera.ai/engine/ledger"
-	"chimera.ai/engine/plan"
 )
 
 // Source returns the statements of a deployment in order, as [ledger.Facts] does. Its
@@ -24,24 +22,8 @@ type Source interface {
 // chain breaks, the error is a [Problem], and there is no partial result. Read cannot
 // detect that a source withholds the last statements: see [Reader].
 func Read(ctx context.Context, source Source, b *Bootstrap) (State, error) {
-	s, _, err := read(ctx, source, b)
-	return s, err
-}
-
-func read(ctx context.Context, source Source, b *Bootstrap) (State, []json.RawMessage, error) {
-	list, err := source.Authority(ctx)
-	if err != nil {
-		return State{}, nil, fmt.Errorf("read authority: %w", err)
-	}
-	raw := make([][]byte, len(list))
-	for i, st := range list {
-		raw[i] = st
-	}
-	s, err := Chain(b, raw)
-	if err != nil {
-		return State{}, nil, fmt.Errorf("read authority: %w", err)
-	}
-	return s, list, nil
+	r := Reader{Source: source, Bootstrap: b}
+	return r.State(ctx)
 }
 
 // Store is what [Apply] and [Publish] need of a store. A [ledger.Store] is one.
@@ -52,7 +34,8 @@ type Store interface {
 	AddAgent(ctx context.Context, a ledger.Agent) error
 	EnrollSigner(ctx context.Context, s ledger.Signer) error
 	RevokeSigner(ctx context.Context, id string) error
-	TrustTool(ctx context.Context, id, status string) error
+	Tools(ctx context.Context, ids ...string) ([]ledger.Tool, error)
+	TrustTools(ctx context.Context, status string, ids ...string) error
 	SetBudget(ctx context.Context, b ledger.Budget) error
 }
 
@@ -62,65 +45,6 @@ type Rows interface {
 	Signer(ctx context.Context, id string) (ledger.Signer, error)
 	Tool(ctx context.Context, id string) (ledger.Tool, error)
 	Budget(ctx context.Context, agent string, c ledger.Currency) (ledger.Budget, error)
-}
-
-// Publish publishes the next statement: it verifies the chain and the envelope at an
-// instant, stores the statement, and applies it. Publishing the last statement again
-// changes nothing. If another statement has its place, the error is [ledger.ErrConflict]
-// or [ErrInvalid].
-func Publish(ctx context.Context, k Store, b *Bootstrap, envelope []byte, at time.Time) (State, error) {
-	s, list, err := read(ctx, k, b)
-	if err != nil {
-		return State{}, err
-	}
-	st, e, err := ParseStatement(envelope)
-	if err != nil {
-		return State{}, err
-	}
-	prev := ""
-	if len(list) > 0 {
-		last := list[len(list)-1]
-		if _, have, err := ParseStatement(last); err == nil && have.Digest() == e.Digest() {
-			return settle(ctx, k, b, s) // it is stored, but perhaps not yet applied
-		}
-		prev = plan.DigestOf(last)
-	}
-	if err := st.Within(at); err != nil {
-		return State{}, err
-	}
-	next, err := s.Next(envelope)
-	if err != nil {
-		return State{}, err
-	}
-	raw, err := e.Encode()
-	if err != nil {
-		return State{}, err
-	}
-	err = k.StateAuthority(ctx, raw, prev)
-	if errors.Is(err, ledger.ErrConflict) {
-		return State{}, fmt.Errorf("publish statement %d: the authority changed meanwhile; make the statement again: %w", st.N, err)
-	}
-	if err != nil {
-		return State{}, fmt.Errorf("publish statement %d: %w", st.N, err)
-	}
-	return settle(ctx, k, b, next)
-}
-
-// settle applies a state, and those that follow it meanwhile; otherwise a concurrent call
-// that applies an older one could leave stale rows behind. It returns the state that it
-// has applied.
-func settle(ctx context.Context, k Store, b *Bootstrap, s State) (State, error) {
-	for {
-		err := Apply(ctx, k, s)
-		now, again := Read(ctx, k, b)
-		if again != nil {
-			return State{}, errors.Join(err, again)
-		}
-		if now.N == s.N {
-			return now, err
-		}
-		s = now
-	}
 }
 
 // Apply updates the rows of a store to match a state. It is idempotent. A tool that is not
@@ -144,26 +68,40 @@ func Apply(ctx context.Context, k Store, s State) error {
 			return fmt.Errorf("apply authority: %w", err)
 		}
 	}
-	for _, id := range sorted(s.Tools) {
-		v, err := k.Tool(ctx, id)
-		if errors.Is(err, ledger.ErrNotFound) {
-			continue
-		}
-		if err == nil {
-			status := s.Tools[id].Status
-			if v.Fingerprint != s.Tools[id].Fingerprint {
-				status = "block" // the imported tool is not the trusted one
-			}
-			err = k.TrustTool(ctx, id, status)
-		}
-		if err != nil {
-			return fmt.Errorf("apply authority: %w", err)
-		}
+	if err := applyTools(ctx, k, s); err != nil {
+		return fmt.Errorf("apply authority: %w", err)
 	}
 	// Whoever may apply statements may perhaps set no budgets: the guardian does that before it
 	// decides.
 	if err := SetBudgets(ctx, k, s); !errors.Is(err, ledger.ErrDenied) {
 		return err
+	}
+	return nil
+}
+
+// applyTools sets the trust of the tools that are imported.
+func applyTools(ctx context.Context, k Store, s State) error {
+	for ids := range slices.Chunk(sorted(s.Tools), ledger.MaxTools) {
+		rows, err := k.Tools(ctx, ids...)
+		if err != nil {
+			return err
+		}
+		other := map[string][]string{} // ids of the rows that say otherwise, by what they are to say
+		for _, row := range rows {
+			said := s.Tools[row.ToolID]
+			status := said.Status
+			if row.Fingerprint != said.Fingerprint {
+				status = "block" // the imported tool is not the trusted one
+			}
+			if row.Status != status {
+				other[status] = append(other[status], row.ToolID)
+			}
+		}
+		for _, status := range sorted(other) {
+			if err := k.TrustTools(ctx, status, other[status]...); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

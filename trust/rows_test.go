@@ -89,7 +89,7 @@ func TestPublish(t *testing.T) {
 	require.NoError(t, s.EnrollSigner(ctx, ledger.Signer{ID: "s2", Person: "mallory", Roles: []string{"cfo"}}))
 	_, err = trust.Enrolled(ctx, s, state, "s2")
 	require.ErrorIs(t, err, trust.ErrInvalid)
-	require.NoError(t, s.TrustTool(ctx, "mail/read", "allow_auto"))
+	require.NoError(t, s.TrustTools(ctx, "allow_auto", "mail/read"))
 	_, err = trust.Trusted(ctx, s, state, "mail/read")
 	require.ErrorIs(t, err, trust.ErrInvalid)
 	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "bot", Currency: "USD", Parent: "zed", Every: ledger.Forever, Limit: usd(9999)}))

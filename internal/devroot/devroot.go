@@ -156,32 +156,43 @@ const tries = 8
 // State returns what the admins have stated. If the root's key is the only admin, it
 // first states what is missing.
 func (r *Root) State(ctx context.Context, k trust.Store, missing func(trust.State) []trust.Act) (trust.State, error) {
+	w := trust.NewWriter(k, r.Bootstrap)
+	s, stated, err := r.state(ctx, w, missing)
+	if err != nil || !stated {
+		return s, err
+	}
+	return w.Settle(ctx)
+}
+
+// state is State, but for the rows, which [trust.Writer.Settle] writes. It reports whether something
+// was missing.
+func (r *Root) state(ctx context.Context, w *trust.Writer, missing func(trust.State) []trust.Act) (_ trust.State, stated bool, err error) {
 	for range tries {
-		s, err := trust.Read(ctx, k, r.Bootstrap)
+		s, err := w.State(ctx)
 		if err != nil || s.Quorum != 1 {
-			return s, err
+			return s, false, err
 		}
 		acts := missing(s)
 		if len(acts) == 0 || !r.signs(s) {
-			return s, nil
+			return s, false, nil
 		}
 		e, err := s.Draft(time.Now(), acts...).Envelope(r.Key)
 		if err != nil {
-			return s, err
+			return s, false, err
 		}
 		raw, err := e.Encode()
 		if err != nil {
-			return s, err
+			return s, false, err
 		}
-		next, err := trust.Publish(ctx, k, r.Bootstrap, raw, time.Now())
+		next, err := w.Publish(ctx, raw, time.Now())
 		if err == nil {
-			return next, nil
+			return next, true, nil
 		}
-		if now, again := trust.Read(ctx, k, r.Bootstrap); again != nil || now.N == s.N {
-			return s, err // not because another statement came first
+		if now, again := w.State(ctx); again != nil || now.N == s.N {
+			return s, false, err // not because another statement came first
 		}
 	}
-	return trust.State{}, errors.New("the authority changed meanwhile; try again")
+	return trust.State{}, false, errors.New("the authority changed meanwhile; try again")
 }
 
 // GuardianID is the id of dev mode's guardian in the statements of the admin.

@@ -213,3 +213,49 @@ func TestStateTools(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n)
 }
+
+// reading is a store that counts how often its statements are read.
+type reading struct {
+	ledger.Store
+	statements int
+}
+
+func (r *reading) Authority(ctx context.Context) ([]json.RawMessage, error) {
+	r.statements++
+	return r.Store.Authority(ctx)
+}
+
+// unsettled is a store that nobody can write the trust of tools to.
+type unsettled struct{ ledger.Store }
+
+func (unsettled) TrustTools(context.Context, string, ...string) error { return ledger.ErrUnavailable }
+
+// TestStateManyTools: however many tools there are, the statements are read at the beginning and at
+// the end; and rows that a process has left behind are written by the next one.
+func TestStateManyTools(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir, "ledger.db")
+	r, err := openRoot(t, dir, s, true)
+	require.NoError(t, err)
+	tools := imported(t, 300, "a")
+	_, err = r.StateTools(t.Context(), unsettled{s.Ledger}, tools)
+	require.ErrorIs(t, err, ledger.ErrUnavailable)
+	row, err := s.Ledger.Tool(t.Context(), tools[0].ToolID())
+	require.NoError(t, err)
+	require.Equal(t, string(plan.Block), row.Status)
+	n, err := r.StateTools(t.Context(), s.Ledger, tools)
+	require.NoError(t, err)
+	require.Zero(t, n, "all of it is stated")
+	row, err = s.Ledger.Tool(t.Context(), tools[0].ToolID())
+	require.NoError(t, err)
+	require.Equal(t, string(plan.AllowAuto), row.Status)
+
+	k := &reading{Store: s.Ledger}
+	n, err = r.StateTools(t.Context(), k, imported(t, 300, "b"))
+	require.NoError(t, err)
+	require.Equal(t, 300, n)
+	require.Equal(t, 2, k.statements)
+	now, err := trust.Read(t.Context(), s.Ledger, r.Bootstrap)
+	require.NoError(t, err)
+	require.Greater(t, now.N, 10)
+}

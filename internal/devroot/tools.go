@@ -21,12 +21,14 @@ func (r *Root) StateTools(ctx context.Context, l ledger.Store, tools []catalog.T
 	if len(tools) == 0 {
 		return 0, nil
 	}
-	s, err := trust.Read(ctx, l, r.Bootstrap)
+	w := trust.NewWriter(l, r.Bootstrap)
+	s, err := w.State(ctx)
 	if err != nil || s.Quorum != 1 || !r.signs(s) {
 		return 0, err
 	}
 	var parts [][]*trust.TrustTool // each for one statement
-	count, size := 0, 0
+	var open []*catalog.Template
+	size := 0
 	for i := range tools {
 		t := &tools[i]
 		a, err := registry.Act(t)
@@ -36,18 +38,18 @@ func (r *Root) StateTools(ctx context.Context, l ledger.Store, tools []catalog.T
 		if registry.Said(s, a) {
 			continue
 		}
-		if err := registry.Register(ctx, l, s, t); err != nil {
-			return 0, fmt.Errorf("registering %s: %w", t.Name(), err)
-		}
+		open = append(open, t)
 		length := len(a.ToolID) + len(a.Fingerprint) + len(a.Facts)
 		if size += length; len(parts) == 0 || size > maxPart {
 			parts, size = append(parts, nil), length
 		}
 		parts[len(parts)-1] = append(parts[len(parts)-1], a)
-		count++
+	}
+	if err := registry.Register(ctx, l, s, open...); err != nil {
+		return 0, fmt.Errorf("registering tools: %w", err)
 	}
 	for _, part := range parts {
-		if _, err := r.State(ctx, l, func(s trust.State) (acts []trust.Act) {
+		if _, _, err := r.state(ctx, w, func(s trust.State) (acts []trust.Act) {
 			for _, a := range part {
 				if !registry.Said(s, a) {
 					acts = append(acts, a)
@@ -58,5 +60,9 @@ func (r *Root) StateTools(ctx context.Context, l ledger.Store, tools []catalog.T
 			return 0, err
 		}
 	}
-	return count, nil
+	// A process that ended meanwhile may have left rows of what it had stated.
+	if _, err := w.Settle(ctx); err != nil {
+		return 0, err
+	}
+	return len(open), nil
 }

@@ -142,23 +142,23 @@ func TestMeanwhile(t *testing.T) {
 		"a tool, as it was stated": {func(t *testing.T, d *deployment) {
 			d.state(t, trusted("allow_auto"))
 			tool(t, d, "manual_review")
-			require.NoError(t, d.store.TrustTool(t.Context(), "bank/pay", "allow_auto"))
+			require.NoError(t, d.store.TrustTools(t.Context(), "allow_auto", "bank/pay"))
 			d.state(t, trusted("block"))
 		}, ""},
 		"a tool that was trusted for a while": {func(t *testing.T, d *deployment) {
 			tool(t, d, "manual_review")
-			require.NoError(t, d.store.TrustTool(t.Context(), "bank/pay", "allow_auto"))
-			require.NoError(t, d.store.TrustTool(t.Context(), "bank/pay", "manual_review"))
+			require.NoError(t, d.store.TrustTools(t.Context(), "allow_auto", "bank/pay"))
+			require.NoError(t, d.store.TrustTools(t.Context(), "manual_review", "bank/pay"))
 		}, "the tool bank/pay became allow_auto, which the admins had not stated then"},
 		"a tool that was blocked, and came back for a while": {func(t *testing.T, d *deployment) {
 			tool(t, d, "manual_review")
 			d.state(t, trusted("block"))
-			require.NoError(t, d.store.TrustTool(t.Context(), "bank/pay", "manual_review"))
-			require.NoError(t, d.store.TrustTool(t.Context(), "bank/pay", "block"))
+			require.NoError(t, d.store.TrustTools(t.Context(), "manual_review", "bank/pay"))
+			require.NoError(t, d.store.TrustTools(t.Context(), "block", "bank/pay"))
 		}, "the tool bank/pay became manual_review, which the admins had not stated then"},
 		"a tool that is trusted from the start": {func(t *testing.T, d *deployment) {
 			tool(t, d, "allow_auto")
-			require.NoError(t, d.store.TrustTool(t.Context(), "bank/pay", "block"))
+			require.NoError(t, d.store.TrustTools(t.Context(), "block", "bank/pay"))
 		}, "the tool bank/pay became allow_auto, which the admins had not stated then"},
 	} {
 		t.Run(name, func(t *testing.T) {

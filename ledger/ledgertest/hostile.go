@@ -128,12 +128,12 @@ func ambiguous(t *testing.T, open Open) {
 	}
 	for _, id := range []string{"t", "t/1", "t/trust/1", "tool.trusted/t"} {
 		require.NoError(t, s.RegisterTool(ctx, ledger.Tool{ToolID: id, Schema: json.RawMessage(`{}`), Status: "block"}))
-		require.NoError(t, s.TrustTool(ctx, id, "allow_auto"))
-		require.NoError(t, s.TrustTool(ctx, id, "manual_review"))
-		require.NoError(t, s.TrustTool(ctx, id, "allow_auto"))
+		require.NoError(t, s.TrustTools(ctx, "allow_auto", id))
+		require.NoError(t, s.TrustTools(ctx, "manual_review", id))
+		require.NoError(t, s.TrustTools(ctx, "allow_auto", id))
 	}
 	require.ErrorIs(t, s.RegisterTool(ctx, ledger.Tool{ToolID: "v", Schema: json.RawMessage(`{}`), Status: "exploded"}), ledger.ErrInvalid)
-	require.ErrorIs(t, s.TrustTool(ctx, "t", "exploded"), ledger.ErrInvalid)
+	require.ErrorIs(t, s.TrustTools(ctx, "exploded", "t"), ledger.ErrInvalid)
 	far := ledger.At(time.Unix(1<<33, 0))
 	for _, id := range []string{"s", "s/revoked", "signer.revoked/s"} {
 		require.NoError(t, s.EnrollSigner(ctx, ledger.Signer{ID: id, NotAfter: far, NotBefore: far}))

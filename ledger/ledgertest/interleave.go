@@ -157,7 +157,7 @@ func (a action) ask(ctx context.Context, t testing.TB, s ledger.Store, key *ledg
 	case "tool":
 		return s.RegisterTool(ctx, ledger.Tool{ToolID: id, Schema: doc, Status: "block"})
 	case "trust":
-		return s.TrustTool(ctx, id, []string{"allow_auto", "manual_review", "block"}[a.B%3])
+		return s.TrustTools(ctx, []string{"allow_auto", "manual_review", "block"}[a.B%3], id)
 	case "signer":
 		return s.EnrollSigner(ctx, ledger.Signer{ID: id, Person: name, NotBefore: far, NotAfter: far})
 	case "revoke":

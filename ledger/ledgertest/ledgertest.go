@@ -32,7 +32,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Open) {
 		"life": life, "again": again, "refusals": refusals, "sequencer": sequencer,
 		"hostile": hostile, "ambiguous": ambiguous, "order": order, "ahead": ahead, "places": places, "pruning": pruning, "erasure": erasure,
 		"linear": linear, "exact": exact, "grants": grants, "witnesses": witnesses, "subjects": subjects,
-		"permits": permits, "barriers": barriers, "outcomes": outcomes, "followups": followUps, "undo": undo, "checks": checks, "holds": holds, "calls": calls, "origins": origins, "outputs": outputs, "pages": pages, "tiles": tiles, "packets": packets, "ends": ends, "values": values, "orders": orders, "rules": rules,
+		"permits": permits, "barriers": barriers, "outcomes": outcomes, "followups": followUps, "undo": undo, "checks": checks, "holds": holds, "calls": calls, "origins": origins, "outputs": outputs, "pages": pages, "tiles": tiles, "packets": packets, "ends": ends, "values": values, "orders": orders, "rules": rules, "tools": toolsAtOnce,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
 	}
@@ -107,7 +107,7 @@ func Story(t testing.TB, s ledger.Store, twice bool) {
 	do("tool", func() error {
 		return s.RegisterTool(ctx, ledger.Tool{ToolID: "bank/transfer", Name: "transfer", Version: "1", Schema: json.RawMessage(`{"type": "object"}`), Fingerprint: digest("tool"), Status: "manual_review"})
 	})
-	do("trust", func() error { return s.TrustTool(ctx, "bank/transfer", "allow_auto") })
+	do("trust", func() error { return s.TrustTools(ctx, "allow_auto", "bank/transfer") })
 	do("signer", func() error {
 		return s.EnrollSigner(ctx, ledger.Signer{ID: "s-1", Person: "bob", Roles: []string{"finance"}, SigType: "dev", PublicKey: "k", NotBefore: ledger.At(time.Unix(0, 0)), NotAfter: ledger.At(time.Unix(1<<33, 0))})
 	})

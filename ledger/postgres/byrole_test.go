@@ -53,12 +53,12 @@ func (r byRole) RevokeSigner(ctx context.Context, id string) error {
 	return r.applier.RevokeSigner(ctx, id)
 }
 
-func (r byRole) RegisterTool(ctx context.Context, a ledger.Tool) error {
-	return r.applier.RegisterTool(ctx, a)
+func (r byRole) RegisterTool(ctx context.Context, a ...ledger.Tool) error {
+	return r.applier.RegisterTool(ctx, a...)
 }
 
-func (r byRole) TrustTool(ctx context.Context, id, s string) error {
-	return r.applier.TrustTool(ctx, id, s)
+func (r byRole) TrustTools(ctx context.Context, status string, ids ...string) error {
+	return r.applier.TrustTools(ctx, status, ids...)
 }
 
 func (r byRole) SetBudget(ctx context.Context, b ledger.Budget) error {

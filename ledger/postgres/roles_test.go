@@ -152,7 +152,7 @@ func TestRoles(t *testing.T) {
 		{"tool", func(s ledger.Store) error {
 			return s.RegisterTool(ctx, ledger.Tool{ToolID: "t", Schema: json.RawMessage(`{}`), Status: "block"})
 		}, byApplier},
-		{"trust", func(s ledger.Store) error { return s.TrustTool(ctx, "t", "allow_auto") }, byApplier},
+		{"trust", func(s ledger.Store) error { return s.TrustTools(ctx, "allow_auto", "t") }, byApplier},
 		{"agent", func(s ledger.Store) error { return s.AddAgent(ctx, ledger.Agent{AgentID: "a"}) }, byApplier},
 		{"signer", func(s ledger.Store) error { return s.EnrollSigner(ctx, ledger.Signer{ID: "s"}) }, byApplier},
 		{"revoke", func(s ledger.Store) error { return s.RevokeSigner(ctx, "s") }, byApplier},
