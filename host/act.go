@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"go.temporal.io/sdk/activity"
@@ -12,6 +13,7 @@ import (
 	"chimera.ai/engine/blob"
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/registry"
 	"chimera.ai/engine/trust"
@@ -30,6 +32,11 @@ func (h *Host) act(ctx context.Context, said *trust.Reader, blobs blob.Store, pl
 	bench := read.workbench
 	if o.production() {
 		registered, _, err := read.registry.catalog()
+		if errors.Is(err, ledger.ErrUnavailable) {
+			o.Logger.WarnContext(ctx, "the registry of tools cannot be read: no effect is decided on or called until it can be", "error", err)
+			registered, err = new(catalog.Catalog), nil
+			h.started = append(h.started, func(ctx context.Context) { await(ctx, bench, o.Logger) })
+		}
 		if err != nil {
 			return fmt.Errorf("read the registry of tools: %w", err)
 		}
@@ -38,10 +45,11 @@ func (h *Host) act(ctx context.Context, said *trust.Reader, blobs blob.Store, pl
 		}
 	}
 	acting := func() *activities.Acting {
-		return &activities.Acting{Plans: plans, Values: values, Ledger: h.store.Ledger, Authority: said, Namespace: o.Client.Namespace, Bench: bench}
+		return &activities.Acting{Plans: plans, Values: values, Ledger: h.store.Ledger, Authority: informed{said, bench}, Namespace: o.Client.Namespace, Bench: bench}
 	}
 	if o.has(RoleGuardian) {
-		if _, err := bench().Judge(); err != nil && o.Reread == nil {
+		now := bench()
+		if _, err := now.Judge(); err != nil && now.Away == nil && o.Reread == nil {
 			return err
 		}
 		h.sweeper = &sweeper{store: h.store.Ledger, every: o.SweepEvery, logger: o.Logger}

@@ -123,8 +123,14 @@ func prepare(t *testing.T, tool, script, operations, rules string) *acting {
 // produce makes a deployment in production, none of whose hosts has begun.
 func produce(t *testing.T, tool, script, operations, rules string) *acting {
 	t.Helper()
+	return produceIn(t, pgtest.URL(t), tool, script, operations, rules)
+}
+
+// produceIn is like produce, in a database.
+func produceIn(t *testing.T, database, tool, script, operations, rules string) *acting {
+	t.Helper()
 	a := prepare(t, tool, script, operations, rules)
-	a.of = stage.Produce(t, pgtest.URL(t))
+	a.of = stage.Produce(t, database)
 	a.Deployment = a.of.Deployment
 	program := a.options.Executables[tool]
 	program.User = stage.ChildUser

@@ -151,7 +151,11 @@ func (c believing) Call(ctx context.Context, r activities.Request) (activities.A
 	case err != nil:
 		return activities.Answer{}, contract.Errorf(contract.Unsent, "%s is not called, since nobody knows what the admins have stated: %w", r.Node.Activity(), err)
 	}
-	if err := c.bench().Stated(s, r.Node); err != nil {
+	now := c.bench()
+	if now.Away != nil {
+		return activities.Answer{}, contract.Errorf(contract.StoreUnavailable, "%s is not called: %w", r.Node.Activity(), now.Away)
+	}
+	if err := now.Stated(s, r.Node); err != nil {
 		return activities.Answer{}, contract.Errorf(contract.Blocked, "%s is not called: %w", r.Node.Activity(), err)
 	}
 	return c.Caller.Call(ctx, r)

@@ -268,9 +268,9 @@ func TestManifestsSwapped(t *testing.T) {
 // was compiled.
 func TestBelieving(t *testing.T) {
 	b := newBank(t)
-	did, says := new(counter), error(nil)
+	did, says, away := new(counter), error(nil), error(nil)
 	c := believing{did, &trust.Reader{Source: &b.chain, Bootstrap: b.root}, func() activities.Workbench {
-		return activities.Workbench{Stated: func(trust.State, *plan.Node) error { return says }}
+		return activities.Workbench{Away: away, Stated: func(trust.State, *plan.Node) error { return says }}
 	}}
 	refused := func(kind contract.Kind, want string) {
 		t.Helper()
@@ -287,10 +287,52 @@ func TestBelieving(t *testing.T) {
 	require.Equal(t, 1, did.calls)
 	says = errors.New("they have blocked it")
 	refused(contract.Blocked, "bank/pay is not called: they have blocked it")
+	away = errors.New("the registry is busy")
+	refused(contract.StoreUnavailable, "bank/pay is not called: the registry is busy")
+	_, err = informed{c.said, c.bench}.State(t.Context())
+	require.ErrorIs(t, err, away)
+	away = nil
+	said, err := informed{c.said, c.bench}.State(t.Context())
+	require.NoError(t, err)
+	require.NotZero(t, said.N)
 	says, b.away = nil, errors.New("no route")
 	refused(contract.Unsent, "nobody knows what the admins have stated: read authority: no route")
 	b.away, b.list = nil, b.list[:1]
 	refused(contract.Blocked, "were seen before")
+}
+
+// noRows is a registry without tools.
+type noRows struct{}
+
+func (noRows) Tools(context.Context, ...string) ([]ledger.Tool, error) { return nil, nil }
+
+// TestRegistryIsReadAgain: a registry that could not be read is read again, less and less often, until
+// it can be; and then what was read holds.
+func TestRegistryIsReadAgain(t *testing.T) {
+	b := newBank(t)
+	i := &imported{said: &trust.Reader{Source: &b.chain, Bootstrap: b.root}, rows: noRows{}}
+	r := &reader{registry: i, holds: true}
+	b.away = fmt.Errorf("no route: %w", ledger.ErrUnavailable)
+	for n := range 10 {
+		i.read = time.Time{}
+		now := r.workbench()
+		require.ErrorIs(t, now.Away, ledger.ErrUnavailable)
+		require.ErrorContains(t, now.Away, "read the registry of tools: read authority: no route")
+		require.Equal(t, min(registryPause<<n, 10*registryEvery), i.pause)
+	}
+	b.away, i.pause = nil, time.Hour
+	require.ErrorIs(t, r.workbench().Away, ledger.ErrUnavailable, "it is not read before its time")
+	i.read = time.Time{}
+	now := r.workbench()
+	require.NoError(t, now.Away)
+	require.NotEmpty(t, now.Edition)
+	require.Equal(t, registryEvery, i.pause)
+
+	b.away, i.read = ledger.ErrUnavailable, time.Time{}
+	again := r.workbench()
+	require.NoError(t, again.Away)
+	require.Equal(t, now.Edition, again.Edition)
+	require.Equal(t, registryEvery, i.pause)
 }
 
 // TestStatedOfNodes: what counts is what the admins have stated, and what the catalog says now.

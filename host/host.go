@@ -222,8 +222,8 @@ type Host struct {
 	workers   []worker.Worker
 	sequencer *sequencer
 	sweeper   *sweeper
-	// started, if not nil, runs beside the workers once they have started.
-	started func(ctx context.Context)
+	// started run beside the workers once they have started.
+	started []func(ctx context.Context)
 	// refused receives the reason why a worker no longer polls, once.
 	refused chan error
 	// keys end the use of keys on tokens.
@@ -313,7 +313,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 		}
 		h.pool = mcp.NewPool(o.Servers, o.MCP)
 		if o.CompareOffers {
-			h.started = func(ctx context.Context) { h.offers(ctx, said) }
+			h.started = append(h.started, func(ctx context.Context) { h.offers(ctx, said) })
 		}
 	}
 	outside := func(r Role) activities.Caller {
@@ -479,8 +479,8 @@ func (h *Host) Start() error {
 	if h.sweeper != nil {
 		h.also(h.sweeper.run)
 	}
-	if h.started != nil {
-		h.also(h.started)
+	for _, run := range h.started {
+		h.also(run)
 	}
 	return nil
 }
