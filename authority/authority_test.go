@@ -86,6 +86,33 @@ func TestStatement(t *testing.T) {
 	require.ErrorIs(t, err, trust.ErrInvalid)
 }
 
+// TestApplyEach: statements are made one after the other, each signed by all who must; what counts
+// before one that does not stays, and is applied.
+func TestApplyEach(t *testing.T) {
+	w := newWorld(t)
+	add := func(id string) trust.Acts { return trust.Acts{&trust.AddAgent{AgentID: id, Owner: "ada", Keys: []string{}}} }
+	made, err := w.ApplyEach(t.Context(), []trust.Acts{add("a"), add("b")}, w.ada)
+	require.ErrorIs(t, err, trust.ErrInvalid)
+	require.Empty(t, made)
+	made, err = w.ApplyEach(t.Context(), []trust.Acts{add("a"), add("b")}, w.ada, w.ben)
+	require.NoError(t, err)
+	require.Len(t, made, 2)
+	require.Equal(t, []int{1, 2}, []int{made[0].N, made[1].N})
+	require.Equal(t, []string{"ada", "ben"}, made[1].SignedBy)
+	made, err = w.ApplyEach(t.Context(), []trust.Acts{add("c"), add("a"), add("d")}, w.ada, w.ben)
+	require.ErrorIs(t, err, trust.ErrInvalid)
+	require.Len(t, made, 1)
+	list, s, err := w.Agents(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 3, s.N)
+	require.Len(t, list, 3)
+	for _, a := range list {
+		require.Equal(t, authority.Stated, a.State)
+	}
+	_, err = (&authority.Authority{Ledger: w.Ledger}).ApplyEach(t.Context(), []trust.Acts{add("e")}, w.ada)
+	require.ErrorIs(t, err, trust.ErrInvalid)
+}
+
 // TestAgents: only what was stated and is in the store as it was stated counts.
 func TestAgents(t *testing.T) {
 	w := newWorld(t)

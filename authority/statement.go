@@ -2,6 +2,7 @@ package authority
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -38,6 +39,10 @@ func (a *Authority) Propose(ctx context.Context, acts trust.Acts, keys ...*trust
 	if err != nil {
 		return nil, err
 	}
+	return propose(s, acts, keys)
+}
+
+func propose(s trust.State, acts trust.Acts, keys []*trust.Key) (*Statement, error) {
 	if err := s.Try(acts...); err != nil {
 		return nil, err
 	}
@@ -75,6 +80,34 @@ func (a *Authority) Apply(ctx context.Context, envelope []byte) (*Statement, err
 		return nil, err
 	}
 	return statement(before, st.N, st.Acts, e)
+}
+
+// ApplyEach makes a statement of each of the parts, one after the other, signed with admins' keys, and
+// puts them into effect. After an error, those that it returns are.
+func (a *Authority) ApplyEach(ctx context.Context, parts []trust.Acts, keys ...*trust.Key) (made []*Statement, err error) {
+	if err := a.rooted(); err != nil {
+		return nil, err
+	}
+	w := trust.NewWriter(a.Ledger, a.Bootstrap)
+	for _, acts := range parts {
+		var s trust.State
+		if s, err = w.State(ctx); err != nil {
+			break
+		}
+		var next *Statement
+		if next, err = propose(s, acts, keys); err != nil {
+			break
+		}
+		if _, err = w.Publish(ctx, next.Envelope, time.Now()); err != nil {
+			break
+		}
+		made = append(made, next)
+	}
+	if len(made) > 0 {
+		_, unsettled := w.Settle(ctx)
+		err = errors.Join(err, unsettled)
+	}
+	return made, err
 }
 
 // statement finds which admins of a state have signed an envelope.

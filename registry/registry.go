@@ -31,6 +31,24 @@ func Act(t *catalog.Template) (*trust.TrustTool, error) {
 	return &trust.TrustTool{ToolID: t.ToolID(), Fingerprint: t.Fingerprint, Status: string(t.State()), Facts: facts}, err
 }
 
+// maxPart bounds what a statement says of tools, in bytes. Its envelope, in base64, is then below
+// [trust.MaxEnvelope].
+const maxPart = 64 << 10
+
+// Parts divides acts about tools among as many statements as they need.
+func Parts(acts []*trust.TrustTool) (parts []trust.Acts) {
+	size := 0
+	for _, a := range acts {
+		length := len(a.ToolID) + len(a.Fingerprint) + len(a.Facts)
+		last := len(parts) - 1
+		if size += length; last < 0 || size > maxPart || len(parts[last]) == trust.MaxActs {
+			parts, size, last = append(parts, nil), length, last+1
+		}
+		parts[last] = append(parts[last], a)
+	}
+	return parts
+}
+
 // Said reports whether the admins have stated just that of a tool.
 func Said(s trust.State, a *trust.TrustTool) bool {
 	was, ok := s.Tools[a.ToolID]

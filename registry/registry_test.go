@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -134,4 +135,26 @@ func TestCatalogByPages(t *testing.T) {
 	require.Len(t, all.Templates, n)
 	require.Equal(t, 3, have.calls)
 	require.Equal(t, ledger.MaxTools, have.most)
+}
+
+// TestParts: a statement has room for its part, by its acts and by their size, and the order stays.
+func TestParts(t *testing.T) {
+	require.Empty(t, registry.Parts(nil))
+	for facts, want := range map[int]int{2: 3, 1000: 10, 16 << 10: 200} {
+		var acts []*trust.TrustTool
+		for i := range 600 {
+			acts = append(acts, &trust.TrustTool{ToolID: fmt.Sprint("x/", i), Facts: fmt.Appendf(nil, `{"x":%q}`, strings.Repeat("x", facts))})
+		}
+		parts := registry.Parts(acts)
+		require.InDelta(t, want, len(parts), float64(want)/10, facts)
+		n := 0
+		for _, part := range parts {
+			require.LessOrEqual(t, len(part), trust.MaxActs)
+			for _, a := range part {
+				require.Same(t, acts[n], a)
+				n++
+			}
+		}
+		require.Len(t, acts, n)
+	}
 }

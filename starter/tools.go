@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	flag "github.com/spf13/pflag"
 
@@ -80,13 +81,71 @@ func toolTrustCommand(p *Program, fs *flag.FlagSet) action {
 				return p.answer(statement{Statement: last.N, Digest: last.Head, Applied: true, SignedBy: []string{}, Acts: trust.Acts{}})
 			}
 		}
-		return p.propose(ctx, acts, *keys, *out)
+		parts := registry.Parts(acts)
+		switch {
+		case *out != "" && len(acts) > trust.MaxActs:
+			return negative("%s, and a statement has at most %d: name some of them", plural(len(acts), "operation"), trust.MaxActs)
+		case *out == "" && len(parts) > 1:
+			return p.applyEach(ctx, parts, *keys)
+		}
+		return p.propose(ctx, actsOf(acts), *keys, *out)
 	}
+}
+
+func actsOf(tools []*trust.TrustTool) (acts trust.Acts) {
+	for _, a := range tools {
+		acts = append(acts, a)
+	}
+	return acts
+}
+
+// applyEach puts statements into effect, each signed with the keys that refs name, or with dev mode's.
+func (p *Program) applyEach(ctx context.Context, parts []trust.Acts, refs []string) error {
+	over, root, err := p.authority(ctx)
+	if err != nil {
+		return err
+	}
+	var keys []*trust.Key
+	for _, ref := range refs {
+		key, err := p.secretKey(ctx, ref)
+		if err != nil {
+			return err
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 && root.dev != nil {
+		keys = append(keys, root.dev.Key)
+	}
+	if len(keys) == 0 {
+		return misuse("nobody signs: give --key; the operations take %s", plural(len(parts), "statement"))
+	}
+	bounded, cancel := context.WithTimeout(ctx, time.Duration(len(parts))*callTimeout)
+	defer cancel()
+	made, err := over.ApplyEach(bounded, parts, keys...)
+	if err != nil {
+		if len(made) > 0 {
+			p.say("%s of %d: again, the rest is stated", plural(len(made), "statement")+" "+agree(len(made), "counts", "count"), len(parts))
+		}
+		return unapplied(err)
+	}
+	if p.json() {
+		all := make([]statement, len(made))
+		for i, s := range made {
+			all[i] = stated(s, "")
+		}
+		return p.document(all)
+	}
+	for _, s := range made {
+		if err := p.answer(stated(s, "")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // register stores the definitions of the tools that acts are about, each under its fingerprint. It
 // returns the acts that the admins have not stated yet, and what they have.
-func (p *Program) register(ctx context.Context, operations *catalog.Catalog, acts trust.Acts) (open trust.Acts, s trust.State, err error) {
+func (p *Program) register(ctx context.Context, operations *catalog.Catalog, acts []*trust.TrustTool) (open []*trust.TrustTool, s trust.State, err error) {
 	over, _, err := p.authority(ctx)
 	if err != nil {
 		return nil, s, err
@@ -99,27 +158,25 @@ func (p *Program) register(ctx context.Context, operations *catalog.Catalog, act
 		definitions[operations.Templates[i].ToolID()] = &operations.Templates[i]
 	}
 	providers := map[string]bool{}
+	var imported []*catalog.Template
 	for _, a := range acts {
-		tool, ok := a.(*trust.TrustTool)
-		if !ok {
-			continue
-		}
-		t := definitions[tool.ToolID]
+		t := definitions[a.ToolID]
 		if t != nil {
 			providers[t.Provider] = true
 		}
 		if t != nil && t.Definition != nil {
-			err := registry.Register(ctx, over.Ledger, s, t)
-			if errors.Is(err, ledger.ErrDenied) {
-				return nil, s, denied(err, "to register tools", store.Roles.Applier)
-			}
-			if err != nil {
-				return nil, s, storeError(err)
-			}
+			imported = append(imported, t)
 		}
-		if !registry.Said(s, tool) {
+		if !registry.Said(s, a) {
 			open = append(open, a)
 		}
+	}
+	err = registry.Register(ctx, over.Ledger, s, imported...)
+	if errors.Is(err, ledger.ErrDenied) {
+		return nil, s, denied(err, "to register tools", store.Roles.Applier)
+	}
+	if err != nil {
+		return nil, s, storeError(err)
 	}
 	for _, one := range operations.Servers {
 		if !providers[one.Name] {
@@ -138,8 +195,8 @@ func (p *Program) register(ctx context.Context, operations *catalog.Catalog, act
 
 // toolActs are the acts that state what a catalog says of operations: of those that are named, or of
 // all that are not a part of this program.
-func toolActs(operations *catalog.Catalog, named []string, status string) (trust.Acts, error) {
-	var acts trust.Acts
+func toolActs(operations *catalog.Catalog, named []string, status string) ([]*trust.TrustTool, error) {
+	var acts []*trust.TrustTool
 	var known []string
 	found := map[string]bool{}
 	for i := range operations.Templates {
@@ -169,9 +226,6 @@ func toolActs(operations *catalog.Catalog, named []string, status string) (trust
 	}
 	if len(acts) == 0 {
 		return nil, negative("the catalog has no operation on which effects depend: there is nothing to state")
-	}
-	if len(acts) > trust.MaxActs {
-		return nil, negative("%s, and a statement has at most %d: name some of them", plural(len(acts), "operation"), trust.MaxActs)
 	}
 	return acts, nil
 }
