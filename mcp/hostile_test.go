@@ -172,10 +172,11 @@ func (h *hostile) take(m message) {
 		h.calls++
 		note(callsVar)
 		h.call(m)
-	case "resources/list":
+	case "resources/list", "resources/templates/list":
 		h.lists++
 		page, _ := strconv.Atoi(m.Params.Cursor)
-		if pages := strings.Split(h.mode, "\n"); pages[0] == "resources" && page+1 < len(pages) {
+		mode := map[string]string{"resources/list": "resources", "resources/templates/list": "templates"}[m.Method]
+		if pages := strings.Split(h.mode, "\n"); pages[0] == mode && page+1 < len(pages) {
 			h.result(m.ID, pages[page+1])
 			return
 		}

@@ -69,6 +69,8 @@ func TestServerFilesystem(t *testing.T) {
 	// It has no resources.
 	_, err = p.Resources(t.Context(), "h", Pin{})
 	requireKind(t, contract.Contract, err)
+	_, err = p.ResourceTemplates(t.Context(), "h")
+	requireKind(t, contract.Contract, err)
 	_, err = p.Read(t.Context(), "h", "file://"+file, Pin{})
 	requireKind(t, contract.Contract, err)
 }
@@ -112,6 +114,17 @@ func TestServerEverything(t *testing.T) {
 	requireKind(t, contract.InvalidOutput, err)
 	_, err = p.Read(t.Context(), "h", "demo://resource/none", Pin{})
 	requireKind(t, contract.ToolError, err)
+
+	// Its templates are of level 1, and read what is not listed.
+	templates, err := p.ResourceTemplates(t.Context(), "h")
+	require.NoError(t, err)
+	var patterns []string
+	for _, one := range templates {
+		pattern, err := one.Pattern()
+		require.NoError(t, err, one.URITemplate)
+		patterns = append(patterns, pattern)
+	}
+	require.ElementsMatch(t, []string{"demo://resource/dynamic/text/*", "demo://resource/dynamic/blob/*"}, patterns)
 
 	// What needs a capability that is not declared is not even offered.
 	require.NotContains(t, all, "trigger-sampling-request")
