@@ -12,6 +12,7 @@ import (
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/schemas"
 )
 
 // Server is what an MCP server said of itself when its tools were imported. It is for people to
@@ -22,6 +23,11 @@ type Server struct {
 	Fingerprint string
 	// Initialize is the result of initialize, or of server/discover.
 	Initialize json.RawMessage
+	// Endpoint is the digest of where it was, by [fingerprint.Endpoint], and Place, an object, what identified
+	// that, without what looks like a secret. Templates, a list, are those of its resources. They are "" and nil
+	// if that was not kept.
+	Endpoint         string
+	Place, Templates json.RawMessage
 }
 
 // ServerFields is the table of an entry of `servers`.
@@ -29,9 +35,13 @@ var ServerFields = &fields.Table{What: "an entry of `servers`", Fields: []fields
 	fields.Required("name", fields.FormText, "the name of the MCP server"),
 	fields.Required("fingerprint", fields.FormText, "its fingerprint when it was imported: `sha256:` and 64 hex digits"),
 	fields.Required("initialize", fields.FormMap, "how it introduced itself: name, version, protocol, capabilities, instructions"),
+	fields.Optional("endpoint", fields.FormText, "the digest of where it was: `sha256:` and 64 hex digits"),
+	fields.Optional("place", fields.FormMap, "where it was: its command line and environment without secrets, or its address"),
+	fields.Optional("resource_templates", fields.FormList, "the templates of its resources: their URI templates, names, media types and descriptions"),
 }}
 
-// MaxServers bounds the servers of a catalog file, and MaxInitialize what one said, in bytes of JSON.
+// MaxServers bounds the servers of a catalog file, and MaxInitialize what one said, in bytes of JSON: of each,
+// its introduction, its place and its templates.
 const (
 	MaxServers    = 1000
 	MaxInitialize = 256 << 10
@@ -47,7 +57,10 @@ func (f *File) readServers(rep *fields.Reader, list *syntax.Value) {
 		if r == nil {
 			continue
 		}
-		s := Server{Fingerprint: rep.Named(r.Get("fingerprint"), "fingerprint", fields.Fingerprints)}
+		s := Server{
+			Fingerprint: rep.Named(r.Get("fingerprint"), "fingerprint", fields.Fingerprints),
+			Endpoint:    rep.Named(r.Get("endpoint"), "endpoint", fields.Fingerprints),
+		}
 		if x := r.Get("name"); rep.Name(x, "name", fields.ProviderNames) {
 			s.Name = x.Text
 		}
@@ -56,7 +69,12 @@ func (f *File) readServers(rep *fields.Reader, list *syntax.Value) {
 			continue
 		}
 		var err error
-		if s.Initialize, err = json.Marshal(said.Any()); err == nil {
+		for name, at := range map[string]*json.RawMessage{"initialize": &s.Initialize, "place": &s.Place, "resource_templates": &s.Templates} {
+			if v := r.Get(name); v != nil && err == nil {
+				*at, err = json.Marshal(v.Any())
+			}
+		}
+		if err == nil {
 			err = s.Check()
 		}
 		if err != nil {
@@ -73,11 +91,43 @@ func (f *File) readServers(rep *fields.Reader, list *syntax.Value) {
 
 // Check says what no catalog file has of a server.
 func (s *Server) Check() error {
-	if len(s.Initialize) > MaxInitialize {
-		return fmt.Errorf("what the server %s says of itself has %d bytes, and %d are the most", fields.Quote(s.Name), len(s.Initialize), MaxInitialize)
+	for _, part := range []json.RawMessage{s.Initialize, s.Place, s.Templates} {
+		if len(part) > MaxInitialize {
+			return fmt.Errorf("what the server %s says of itself has %d bytes, and %d are the most", fields.Quote(s.Name), len(part), MaxInitialize)
+		}
 	}
-	_, err := object(s.Initialize)
+	_, err := s.fields()
 	return err
+}
+
+// fields are those of the entry, without its name.
+func (s *Server) fields() (map[string]any, error) {
+	said, err := object(s.Initialize)
+	if err != nil {
+		return nil, fmt.Errorf("the server %s: %w", fields.Quote(s.Name), err)
+	}
+	all := map[string]any{"fingerprint": s.Fingerprint, "initialize": said}
+	if s.Endpoint != "" {
+		all["endpoint"] = s.Endpoint
+	}
+	if s.Place != nil {
+		if all["place"], err = object(s.Place); err != nil {
+			return nil, fmt.Errorf("where the server %s is: %w", fields.Quote(s.Name), err)
+		}
+	}
+	if s.Templates == nil {
+		return all, nil
+	}
+	v, err := schemas.Decode(s.Templates)
+	if err != nil {
+		return nil, fmt.Errorf("the templates of the server %s: %w", fields.Quote(s.Name), err)
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("the templates of the server %s are not a list", fields.Quote(s.Name))
+	}
+	all["resource_templates"] = list
+	return all, nil
 }
 
 // Server returns what a server said when it was imported, or nil.
@@ -124,24 +174,27 @@ func UpdateServers(existing []byte, servers []Server) ([]byte, error) {
 	}
 	var more writer
 	for _, s := range servers {
-		said, err := object(s.Initialize)
+		said, err := s.fields()
 		if err != nil {
-			return nil, fmt.Errorf("the server %s: %w", s.Name, err)
+			return nil, err
 		}
+		said["name"] = s.Name
 		item := there[s.Name]
-		if item != nil && item.Get("fingerprint") != nil && item.Get("fingerprint").Text == s.Fingerprint && reflect.DeepEqual(item.Get("initialize").Any(), any(said)) {
+		if item != nil && reflect.DeepEqual(item.Any(), any(said)) {
 			continue
 		}
 		w := &more
 		if item != nil {
 			w = new(writer)
 		}
-		w.WriteString(u.pad + "- ")
-		w.field("name", s.Name, u.pad+"  ")
-		w.WriteString(u.pad + "  ")
-		w.field("fingerprint", s.Fingerprint, u.pad+"  ")
-		w.WriteString(u.pad + "  ")
-		w.field("initialize", said, u.pad+"  ")
+		mark := u.pad + "- "
+		for _, f := range ServerFields.Fields {
+			if v, ok := said[f.Name]; ok {
+				w.WriteString(mark)
+				w.field(f.Name, v, u.pad+"  ")
+				mark = u.pad + "  "
+			}
+		}
 		if item != nil {
 			u.replaceItem(item, w.String())
 		}

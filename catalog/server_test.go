@@ -44,8 +44,25 @@ func TestUpdateServers(t *testing.T) {
 		_, err := catalog.UpdateServers([]byte(text), []catalog.Server{other})
 		require.Error(t, err, name)
 	}
-	_, err = catalog.UpdateServers([]byte(byHand), []catalog.Server{{Name: "x", Initialize: json.RawMessage(`[]`)}})
-	require.Error(t, err)
+	for _, x := range []catalog.Server{
+		{Initialize: json.RawMessage(`[]`)}, {Initialize: json.RawMessage(`{}`), Place: json.RawMessage(`[]`)},
+		{Initialize: json.RawMessage(`{}`), Templates: json.RawMessage(`{}`)}, {Initialize: json.RawMessage(`{}`), Templates: json.RawMessage(`[`)},
+	} {
+		_, err = catalog.UpdateServers([]byte(byHand), []catalog.Server{x})
+		require.Error(t, err)
+	}
+
+	// What an entry of an earlier import has not is added.
+	notes.Endpoint, notes.Place, notes.Templates = digest("2"), json.RawMessage(`{"args":["a"],"env":{"KEY":null}}`), json.RawMessage(`[{"uriTemplate":"a://{b}"}]`)
+	more, err := catalog.UpdateServers(again, []catalog.Server{notes})
+	require.NoError(t, err)
+	for _, line := range diff(string(again), string(more)) {
+		require.True(t, strings.HasPrefix(line, "+"), line)
+	}
+	is := parsed(t, string(more)).Server("notes")
+	require.Equal(t, digest("2"), is.Endpoint)
+	require.JSONEq(t, string(notes.Place), string(is.Place))
+	require.JSONEq(t, string(notes.Templates), string(is.Templates))
 }
 
 // TestServers: what is no server is refused, and the first of two counts.
@@ -63,6 +80,8 @@ func TestServers(t *testing.T) {
 	for _, servers := range []string{
 		entry("a", good, "{}") + entry("a", good, "{}"), entry("a/b", good, "{}"), entry("a", "sha256:0", "{}"), entry("a", good, "x"), "  - x\n",
 		"  - {name: a, fingerprint: " + good + "}\n", "  - {name: a, fingerprint: " + good + ", initialize: {}, more: 1}\n",
+		entry("a", good, "{}, place: []"), entry("a", good, "{}, endpoint: a"), entry("a", good, "{}, resource_templates: {}"),
+		entry("a", good, "{}, place: {x: "+strings.Repeat("x", catalog.MaxInitialize)+"}"), entry("a", good, "{}, resource_templates: ["+strings.Repeat("x", catalog.MaxInitialize)+"]"),
 		entry("a", good, "{x: "+strings.Repeat("x", catalog.MaxInitialize)+"}"),
 	} {
 		_, bad := read(servers)

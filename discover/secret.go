@@ -77,6 +77,12 @@ func secretArgument(arg string) bool {
 	return false
 }
 
+// HoldsSecret reports whether an argument of a program, behind another one, or "", holds what looks like a
+// secret. It is a guess by names and form.
+func HoldsSecret(before, arg string) bool {
+	return secretArgument(arg) || secretFlag(before) && !strings.HasPrefix(arg, "-")
+}
+
 func secretText(text string) bool {
 	if scheme.MatchString(text) || strings.Contains(text, "PRIVATE KEY-----") {
 		return true

@@ -97,3 +97,18 @@ func TestFit(t *testing.T) {
 	require.Equal(t, "_1", upper("1"))
 	require.Equal(t, "_", upper("é"))
 }
+
+func TestHoldsSecret(t *testing.T) {
+	for args, want := range map[[2]string]bool{
+		{"", "server.js"}:                     false,
+		{"--port", "8080"}:                    false,
+		{"--api-key", "x"}:                    true,
+		{"--api-key", "--port"}:               false,
+		{"", "--token=x"}:                     true,
+		{"", "https://u:p@example.org/mcp"}:   true,
+		{"", "https://example.org/mcp?key=a"}: true,
+		{"", "https://example.org/mcp"}:       false,
+	} {
+		require.Equal(t, want, HoldsSecret(args[0], args[1]), args)
+	}
+}

@@ -64,9 +64,10 @@ func YAML(existing []byte, servers []Server) ([]byte, error) {
 	return out, nil
 }
 
-// Set sets a key that a server in chimera.yaml does not have to a text. Everything else stays as it
-// is, comments too.
-func Set(existing []byte, server, key, value string) ([]byte, error) {
+// Set sets a key that a server in chimera.yaml does not have to a text or a list of texts. Everything else
+// stays as it is, comments too.
+func Set[T string | []string](existing []byte, server, key string, value T) ([]byte, error) {
+	one := fields{{key, value}}
 	const file = "chimera.yaml"
 	before, root, err := parse(file, existing)
 	if err != nil {
@@ -82,13 +83,13 @@ func Set(existing []byte, server, key, value string) ([]byte, error) {
 	last := at.Fields[len(at.Fields)-1].Value.Range().End.Byte
 	var out []byte
 	if existing[at.Range().Start.Byte] == '{' {
-		out = slices.Concat(existing[:last], []byte(", "+double(key)+": "+double(value)), existing[last:])
+		out = slices.Concat(existing[:last], []byte(", "+double(key)+": "+compact(value)), existing[last:])
 	} else {
 		end := "\n"
 		if bytes.Contains(existing, []byte("\r\n")) {
 			end = "\r\n"
 		}
-		line := strings.Repeat(" ", at.Fields[0].Key.Range().Start.Column-1) + key + ": " + scalar(value) + end
+		line := strings.Repeat(" ", at.Fields[0].Key.Range().Start.Column-1) + key + ": " + inBlock(value) + end
 		if n := bytes.IndexByte(existing[last:], '\n'); n >= 0 {
 			last += n + 1
 		} else {
@@ -102,7 +103,7 @@ func Set(existing []byte, server, key, value string) ([]byte, error) {
 	}
 	servers, _ := before["mcpServers"].(map[string]any)
 	if fields, ok := servers[server].(map[string]any); ok {
-		fields[key] = value
+		fields[key] = one.any()[key]
 	}
 	if !reflect.DeepEqual(after, before) {
 		return nil, fmt.Errorf("setting %s: this %s cannot be changed safely", key, file)
@@ -238,14 +239,8 @@ func (s Server) block(b *strings.Builder, indent int) {
 	for _, f := range s.fields() {
 		fmt.Fprintf(b, "%s  %s:", pad, f.name)
 		switch value := f.value.(type) {
-		case string:
-			fmt.Fprintf(b, " %s\n", scalar(value))
-		case []string:
-			texts := make([]string, len(value))
-			for i, text := range value {
-				texts[i] = scalar(text)
-			}
-			fmt.Fprintf(b, " [%s]\n", strings.Join(texts, ", "))
+		case string, []string:
+			fmt.Fprintf(b, " %s\n", inBlock(value))
 		case map[string]string:
 			b.WriteString("\n")
 			for _, name := range slices.Sorted(maps.Keys(value)) {
@@ -266,6 +261,19 @@ func inline(servers []Server) string {
 		texts[i] = double(s.Name) + ": {" + strings.Join(keys, ", ") + "}"
 	}
 	return strings.Join(texts, ", ")
+}
+
+// inBlock writes a text or a list of texts in one line, with as few quotes as every reader takes.
+func inBlock(value any) string {
+	list, ok := value.([]string)
+	if !ok {
+		return scalar(value.(string))
+	}
+	texts := make([]string, len(list))
+	for i, text := range list {
+		texts[i] = scalar(text)
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
 }
 
 // compact writes a value of a field as JSON.

@@ -117,3 +117,17 @@ func TestSet(t *testing.T) {
 		require.Error(t, err, text)
 	}
 }
+
+// TestSetList: a list stands in one line, in the notation of its file.
+func TestSetList(t *testing.T) {
+	for text, want := range map[string]string{
+		"mcpServers:\n  a: # mine\n    command: node # c\n    args: [a.js]\n  # of b\n  b: {command: y}\n": "mcpServers:\n  a: # mine\n    command: node # c\n    args: [a.js]\n    pin: [dist/a.js, \"a b\"]\n  # of b\n  b: {command: y}\n",
+		"mcpServers: {a: {command: x}} # c\n": "mcpServers: {a: {command: x, \"pin\": [\"dist/a.js\", \"a b\"]}} # c\n",
+	} {
+		got, err := discover.Set([]byte(text), "a", "pin", []string{"dist/a.js", "a b"})
+		require.NoError(t, err, text)
+		require.Equal(t, want, string(got))
+		_, err = discover.Set(got, "a", "pin", []string{"other"})
+		require.ErrorContains(t, err, "has the key pin already")
+	}
+}

@@ -3,6 +3,7 @@ package registry
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -42,17 +43,11 @@ func RegisterServer(ctx context.Context, l ledger.Directory, s catalog.Server) e
 }
 
 // rowOf is the row of what a server said of itself, with the number of the introductions before it. Its id is
-// the server's name, "@", and the digest of all the rest; its version is the number, or "" for 0.
+// the server's name, "@", and the digest of all the rest; its version is the number, or "" for 0. Its schema is
+// the introduction, or an object with that and where the server was.
 func rowOf(s catalog.Server, number uint32) (ledger.Tool, error) {
 	invalid := func(err error) (ledger.Tool, error) {
 		return ledger.Tool{}, fmt.Errorf("%w: what the server %.200s said of itself: %w", ledger.ErrInvalid, s.Name, err)
-	}
-	v, err := schemas.Decode(s.Initialize)
-	if err != nil {
-		return invalid(err)
-	}
-	if s.Initialize, err = plan.Canonical(v); err != nil {
-		return invalid(err)
 	}
 	if err := s.Check(); err != nil {
 		return invalid(err)
@@ -60,7 +55,24 @@ func rowOf(s catalog.Server, number uint32) (ledger.Tool, error) {
 	if !plan.IsDigest(s.Fingerprint) {
 		return invalid(errors.New("its fingerprint is none"))
 	}
-	said, version := map[string]any{"fingerprint": s.Fingerprint, "initialize": v}, ""
+	said, version := map[string]any{"fingerprint": s.Fingerprint}, ""
+	schema, err := decoded(s.Initialize)
+	said["initialize"] = schema
+	if err == nil && (s.Endpoint != "" || s.Place != nil || s.Templates != nil) {
+		kept := map[string]any{"endpoint": s.Endpoint, "initialize": schema}
+		if kept["place"], err = decoded(s.Place); err == nil {
+			kept["resource_templates"], err = decoded(s.Templates)
+		}
+		delete(said, "initialize") // the one is not taken for the other
+		said["kept"], schema = kept, kept
+	}
+	if err != nil {
+		return invalid(err)
+	}
+	text, err := plan.Canonical(schema)
+	if err != nil {
+		return invalid(err)
+	}
 	if number > 0 {
 		version = strconv.FormatUint(uint64(number), 10)
 		said["version"] = version
@@ -69,13 +81,45 @@ func rowOf(s catalog.Server, number uint32) (ledger.Tool, error) {
 	if err != nil {
 		return invalid(err)
 	}
-	return ledger.Tool{ToolID: s.Name + "@" + plan.DigestOf(raw), Name: s.Name, Version: version, Schema: s.Initialize, Fingerprint: s.Fingerprint, Status: string(plan.Block)}, nil
+	return ledger.Tool{ToolID: s.Name + "@" + plan.DigestOf(raw), Name: s.Name, Version: version, Schema: text, Fingerprint: s.Fingerprint, Status: string(plan.Block)}, nil
+}
+
+// decoded is a value of JSON, nil for none.
+func decoded(raw json.RawMessage) (any, error) {
+	if raw == nil {
+		return nil, nil
+	}
+	return schemas.Decode(raw)
+}
+
+// serverOf is a server of a row, whose schema is how it introduced itself, or that with what was kept of it.
+func serverOf(row ledger.Tool, kept bool) (s catalog.Server, err error) {
+	s = catalog.Server{Name: row.Name, Fingerprint: row.Fingerprint, Initialize: row.Schema}
+	if !kept {
+		return s, nil
+	}
+	v, err := schemas.Decode(row.Schema)
+	if err != nil {
+		return s, err
+	}
+	all, _ := v.(map[string]any)
+	s.Endpoint, _ = all["endpoint"].(string)
+	for name, at := range map[string]*json.RawMessage{"initialize": &s.Initialize, "place": &s.Place, "resource_templates": &s.Templates} {
+		if *at = nil; all[name] == nil {
+			continue
+		}
+		if *at, err = plan.Canonical(all[name]); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
 }
 
 // introduction is what a server said of itself, as a row and with its number.
 type introduction struct {
 	row    ledger.Tool
 	number uint32
+	said   catalog.Server
 }
 
 // compare orders the introductions of one server. Several have the same number if they were registered at
@@ -93,8 +137,16 @@ func read(row ledger.Tool) (i introduction, ok bool) {
 			return i, false
 		}
 	}
-	want, err := rowOf(catalog.Server{Name: row.Name, Fingerprint: row.Fingerprint, Initialize: row.Schema}, uint32(number))
-	return introduction{row, uint32(number)}, err == nil && want.ToolID == row.ToolID && want.Version == row.Version
+	for _, kept := range []bool{false, true} {
+		said, err := serverOf(row, kept)
+		if err != nil {
+			continue
+		}
+		if want, err := rowOf(said, uint32(number)); err == nil && want.ToolID == row.ToolID && want.Version == row.Version {
+			return introduction{row, uint32(number), said}, true
+		}
+	}
+	return i, false
 }
 
 // introductions returns what was registered last of each server, or of some, by name.
@@ -133,8 +185,7 @@ func Servers(ctx context.Context, l ledger.Directory, names ...string) ([]catalo
 	}
 	var all []catalog.Server
 	for _, name := range slices.Sorted(maps.Keys(last)) {
-		row := last[name].row
-		all = append(all, catalog.Server{Name: row.Name, Fingerprint: row.Fingerprint, Initialize: row.Schema})
+		all = append(all, last[name].said)
 	}
 	return all, nil
 }

@@ -90,6 +90,16 @@ func TestServers(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, before, 4+5, "what was the last before is not registered again")
 
+			// Where it was is kept beside it, and one introduction is not taken for the other.
+			kept := first
+			kept.Endpoint, kept.Place, kept.Templates = first.Fingerprint, json.RawMessage(`{"args":["a"]}`), json.RawMessage(`[]`)
+			for _, said := range []catalog.Server{kept, server("notes", `{"endpoint":"","initialize":{"serverInfo":{}},"place":{},"resource_templates":null}`), kept, first} {
+				require.NoError(t, registry.RegisterServer(ctx, l, said))
+				all, err = registry.Servers(ctx, l, "notes")
+				require.NoError(t, err)
+				require.Equal(t, []catalog.Server{said}, all)
+			}
+
 			require.ErrorIs(t, registry.RegisterServer(ctx, l, server("notes", `[]`)), ledger.ErrInvalid)
 			require.ErrorIs(t, registry.RegisterServer(ctx, l, server("notes", `{"x":"`+strings.Repeat("x", catalog.MaxInitialize)+`"}`)), ledger.ErrInvalid)
 			templates, err := registry.Catalog(ctx, l, trust.State{})

@@ -9,7 +9,8 @@ import (
 )
 
 // notes is an MCP server that lists what tools.json has at that time. What a call finds as
-// then.json, it lists from then on. Each listing and each call is a line of notes.log.
+// then.json, it lists from then on. Each listing and each call is a line of notes.log. To what else is asked,
+// such as resources/list, it answers with the member of resources_list.json, a result or an error.
 func notes() {
 	note := func(line string) {
 		f, err := os.OpenFile("notes.log", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -63,6 +64,11 @@ func notes() {
 			}
 			answer(`{"content":[],"structuredContent":{"ok":true}}`)
 		default:
+			name := strings.ReplaceAll(m.Method, "/", "_") + ".json"
+			if member, err := os.ReadFile(name); err == nil {
+				fmt.Printf(`{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, strings.ReplaceAll(string(member), "\n", " "))
+				continue
+			}
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`+"\n", m.ID)
 		}
 	}

@@ -21,7 +21,7 @@ func (o *intakeOptions) check(offered map[string]introduced, base map[string]cat
 		for _, t := range offered[server].Tools {
 			of = append(of, t.Name)
 		}
-		if len(offered[server].Resources) > 0 || len(o.resources) > 0 {
+		if len(offered[server].Resources)+len(offered[server].Templates)+len(o.resources) > 0 {
 			of = append(of, readResource, readJSONResource, listResources)
 		}
 		for _, t := range base {

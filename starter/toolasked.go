@@ -30,11 +30,11 @@ const (
 	patience = 2 * time.Second
 )
 
-// askedPool is the pool of one server, as it is configured, with the tokens that it was sent.
+// askedPool is the pool of one server, as it is configured, with the tokens that it was sent, and its secrets.
 type askedPool struct {
 	*mcp.Pool
-	server mcp.Server
-	issued *redact.Secrets
+	server          mcp.Server
+	issued, secrets *redact.Secrets
 }
 
 // askEach starts servers of the configuration, and asks them side by side. failed has why others did not
@@ -96,7 +96,7 @@ func askIt[T any](c config.Config, name string, ask func(pool askedPool, name st
 		return answer, err
 	}
 	issued := redact.New(nil)
-	pool := askedPool{mcp.NewPool(map[string]mcp.Server{name: server}, mcp.Options{Logger: slog.New(slog.DiscardHandler), Issued: issued.Add}), server, issued}
+	pool := askedPool{mcp.NewPool(map[string]mcp.Server{name: server}, mcp.Options{Logger: slog.New(slog.DiscardHandler), Issued: issued.Add}), server, issued, secrets}
 	answer, err = ask(pool, name)
 	if closed := pool.Close(); err == nil && closed != nil {
 		err = closed
@@ -184,8 +184,6 @@ func (p *Program) unheard(failed map[string]error, asked int) error {
 // introduced is what a server says of itself, and what it offers.
 type introduced struct {
 	live.Server
-	// unlisted is why its resources are not among that, or nil.
-	unlisted error
 	// place identifies where it is: see [mcp.Server.Endpoint].
 	place map[string]any
 	// files are those among its arguments, if nothing pins what they hold.
@@ -200,14 +198,14 @@ func introduce(ctx context.Context) func(askedPool, string) (introduced, error) 
 		if s.Server, err = live.Ask(ctx, pool.Pool, name, nil); err != nil {
 			return s, err
 		}
-		if s.Resources, s.unlisted = pool.resources(ctx, name, s.Introduction); s.unlisted != nil {
-			s.unlisted = errors.New(pool.issued.Text(s.unlisted.Error()))
+		if err := pool.resources(ctx, name, &s.Server); err != nil {
+			return s, err
 		}
 		if s.place, err = pool.server.Endpoint(); err != nil {
 			return s, negative("the server %s: %s", foreign(name), foreign(err.Error()))
 		}
 		s.files = loaded(pool.server, s.place)
-		return s, pool.clean(name, s.Server)
+		return s, pool.clean(name, &s.Server)
 	}
 }
 
@@ -252,8 +250,12 @@ func (i introduced) pins(server string) string {
 	return what + fmt.Sprintf(". What it loads is not: for that set pin: [%s] in mcpServers.%s, and import again", strings.Join(i.files, ", "), server)
 }
 
-// clean fails if a server repeats a token in what it declares, which is printed, or written to files.
-func (a askedPool) clean(server string, s live.Server) error {
+// clean fails if a server repeats a token in what it declares, which is printed, or written to files. Why
+// resources are not known is printed without secrets.
+func (a askedPool) clean(server string, s *live.Server) error {
+	if s.Unlisted != nil {
+		s.Unlisted = noAnswer(s.Unlisted, a.issued, a.secrets)
+	}
 	where := ""
 	if said := s.Introduction.Raw; !bytes.Equal(a.issued.JSON(said), said) {
 		where = "what it says of itself"
@@ -267,6 +269,13 @@ func (a askedPool) clean(server string, s live.Server) error {
 		for _, text := range []string{r.URI, r.Name, r.MIMEType, r.Description} {
 			if a.issued.Text(text) != text {
 				where = "what it says of a resource"
+			}
+		}
+	}
+	for _, t := range s.Templates {
+		for _, text := range []string{t.URITemplate, t.Name, t.MIMEType, t.Description} {
+			if a.issued.Text(text) != text {
+				where = "what it says of a template of resources"
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	flag "github.com/spf13/pflag"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/catalog/live"
 	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/mcp"
@@ -17,33 +18,36 @@ import (
 func toolListCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
 	return func(ctx context.Context, operands []string) error {
-		all, failed, asked, err := p.offers(ctx, *catalogFile, operands, true)
+		o, err := p.offers(ctx, *catalogFile, operands, true)
 		if err != nil {
 			return err
 		}
-		if len(failed) < asked || asked != 1 {
-			if err := p.sayOffers(all, failed); err != nil {
+		if len(o.failed) < o.asked || o.asked != 1 {
+			if err := p.sayOffers(o.all, o); err != nil {
 				return err
 			}
 		}
-		return p.unheard(failed, asked)
+		return p.unheard(o.failed, o.asked)
 	}
 }
 
 func toolCheckCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
 	return func(ctx context.Context, operands []string) error {
-		all, failed, asked, err := p.offers(ctx, *catalogFile, operands, false)
+		o, err := p.offers(ctx, *catalogFile, operands, false)
 		if err != nil {
 			return err
 		}
-		known := slices.DeleteFunc(all, func(o live.Offer) bool { return o.State == live.Unknown || o.Resource != "" })
-		if len(failed) < asked || asked != 1 {
-			if err := p.sayOffers(known, failed); err != nil {
+		// What an operation reads besides is not the catalog's.
+		known := slices.DeleteFunc(o.all, func(o live.Offer) bool {
+			return o.State == live.Unknown || o.Resource != "" && o.State == live.Unpinned
+		})
+		if len(o.failed) < o.asked || o.asked != 1 {
+			if err := p.sayOffers(known, o); err != nil {
 				return err
 			}
 		}
-		unheard := p.unheard(failed, asked)
+		unheard := p.unheard(o.failed, o.asked)
 		stale := slices.DeleteFunc(known, func(o live.Offer) bool { return !o.Stale() })
 		if len(stale) == 0 {
 			return unheard
@@ -119,20 +123,29 @@ func (p *Program) showTool(server string, t mcp.Tool) error {
 	return p.indented(t.Raw)
 }
 
+// offers are what servers offer, held against the catalog.
+type offers struct {
+	all []live.Offer
+	// failed has why some did not answer, of those that were asked, and unlisted why others, which have
+	// tools, did not list their resources.
+	failed, unlisted map[string]error
+	asked            int
+}
+
 // offers holds what servers offer against the catalog, all resources included if all is set. Without a
 // name it asks the servers of which the catalog has something or, if all is set, each of the
-// configuration. failed has why some did not answer.
-func (p *Program) offers(ctx context.Context, catalogFile string, servers []string, all bool) (offers []live.Offer, failed map[string]error, asked int, err error) {
+// configuration.
+func (p *Program) offers(ctx context.Context, catalogFile string, servers []string, all bool) (*offers, error) {
 	env, err := p.environment(ctx, catalogFile, "")
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, err
 	}
 	if env.findings.HasErrors() {
-		return nil, nil, 0, &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
+		return nil, &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
 	}
 	if len(servers) == 0 {
 		if servers, err = p.configured(); err != nil {
-			return nil, nil, 0, err
+			return nil, err
 		}
 		if !all {
 			servers = slices.DeleteFunc(servers, func(name string) bool { return !live.Has(env.catalog.Templates, name) })
@@ -145,17 +158,30 @@ func (p *Program) offers(ctx context.Context, catalogFile string, servers []stri
 		if s, err = live.Ask(ctx, pool.Pool, name, env.catalog.Templates); err != nil {
 			return s, err
 		}
-		if all && s.Resources == nil {
-			if s.Resources, err = pool.resources(ctx, name, s.Introduction); err != nil {
+		if all || readsResources(env.catalog, name) {
+			if err := pool.resources(ctx, name, &s); err != nil {
 				return s, err
 			}
 		}
-		return s, pool.clean(name, s)
+		return s, pool.clean(name, &s)
 	})
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, err
 	}
-	return live.Compare(env.catalog.Templates, offered), failed, len(offered) + len(failed), nil
+	o := &offers{live.Compare(env.catalog.Templates, offered), failed, map[string]error{}, len(offered) + len(failed)}
+	for name, s := range offered {
+		if s.Unlisted != nil {
+			o.unlisted[name] = s.Unlisted
+		}
+	}
+	return o, nil
+}
+
+// readsResources reports whether a catalog has an operation that reads resources of a server.
+func readsResources(c *catalog.Catalog, server string) bool {
+	return slices.ContainsFunc(c.Templates, func(t catalog.Template) bool {
+		return t.Provider == server && t.Resource != nil && t.Resource.As != ""
+	})
 }
 
 // listed lists the tools of a server of the configuration.
@@ -165,21 +191,25 @@ func (p *Program) listed(ctx context.Context, server string) ([]mcp.Tool, error)
 		if err != nil {
 			return nil, err
 		}
-		return tools, pool.clean(name, live.Server{Tools: tools})
+		return tools, pool.clean(name, &live.Server{Tools: tools})
 	})
 }
 
 // sayOffers prints tools, each with what the catalog says of it. The document also has the servers that
-// did not answer.
-func (p *Program) sayOffers(all []live.Offer, failed map[string]error) error {
+// did not answer, and those that did not list their resources.
+func (p *Program) sayOffers(all []live.Offer, o *offers) error {
+	for _, s := range silence(o.unlisted) {
+		p.say("%s: its resources could not be listed: %s", foreign(s.Server), s.Error)
+	}
 	if p.json() {
 		if all == nil {
 			all = []live.Offer{}
 		}
 		return p.document(struct {
-			Tools  []live.Offer `json:"tools"`
-			Failed []silent     `json:"failed"`
-		}{all, silence(failed)})
+			Tools    []live.Offer `json:"tools"`
+			Failed   []silent     `json:"failed"`
+			Unlisted []silent     `json:"unlisted"`
+		}{all, silence(o.failed), silence(o.unlisted)})
 	}
 	for _, o := range all {
 		line := fmt.Sprintf("%-18s %s/%s", o.State, foreign(o.Server), foreign(o.Tool))

@@ -29,12 +29,13 @@ func TestNoTokenIsRepeated(t *testing.T) {
 		"uri":          {live.Server{Resources: []mcp.Resource{{URI: "a:" + token}, {}}}, "a resource"},
 		"name":         {live.Server{Resources: []mcp.Resource{{Name: token}}}, "a resource"},
 		"type":         {live.Server{Resources: []mcp.Resource{{MIMEType: token}}}, "a resource"},
+		"template":     {live.Server{Templates: []mcp.ResourceTemplate{{URITemplate: "a:" + token}, {}}}, "a template"},
 		"description":  {live.Server{Resources: []mcp.Resource{{Description: token}}}, "a resource"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pool := askedPool{issued: redact.New(nil)}
 			pool.issued.Add(token, time.Now().Add(time.Hour))
-			err := pool.clean("files", c.server)
+			err := pool.clean("files", &c.server)
 			if c.where == "" {
 				require.NoError(t, err)
 				return

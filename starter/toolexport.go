@@ -155,10 +155,13 @@ func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
 			if is.place, err = pool.server.Endpoint(); err != nil {
 				return is, negative("the server %s: %s", foreign(name), foreign(err.Error()))
 			}
-			return is, pool.clean(name, is.Server)
+			return is, pool.clean(name, &is.Server)
 		})
 		if err != nil {
 			return err
+		}
+		if t.Resource != nil && is.Unlisted != nil {
+			return unanswered("the resources of %s could not be listed: %s", foreign(server), is.Unlisted)
 		}
 		if t.Resource == nil && !slices.ContainsFunc(is.Tools, func(x mcp.Tool) bool { return x.Name == tool }) {
 			return negative("the server %s no longer has the tool %s", foreign(server), foreign(tool))
@@ -167,12 +170,14 @@ func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return negative("the tool %s: %s", foreign(operands[0]), err)
 		}
-		if was := p.snapshot(ctx, env, server); was != nil {
+		was := p.snapshot(ctx, env, server)
+		if was != nil {
 			recall(changes, was, t.Instructions)
 		}
 		var place map[string]any // if that is what differs
+		var moved []string
 		if slices.ContainsFunc(changes, func(c fingerprint.Change) bool { return c.Part == live.EndpointPart }) {
-			place = is.place
+			place, moved = is.place, movedFrom(was, t.Endpoints, is.place)
 		}
 		if p.json() {
 			if changes == nil {
@@ -181,15 +186,20 @@ func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
 			if err := p.document(struct {
 				Tool    string               `json:"tool"`
 				Changes []fingerprint.Change `json:"changes"`
-				// Place is where the server is, if the catalog pins other places.
+				// Place is where the server is, if the catalog pins other places, and Moved how that differs from
+				// where it was, in words, if that is known.
 				Place map[string]any `json:"place,omitempty"`
-			}{operands[0], changes, place}); err != nil {
+				Moved []string       `json:"moved,omitempty"`
+			}{operands[0], changes, place, moved}); err != nil {
 				return err
 			}
 		} else {
 			p.changed(changes)
 			if place != nil {
 				p.printf("the server is now: %s\n", foreign(whereabouts(place)))
+				if p.sayMoved(moved); moved == nil {
+					p.say("where it was is not known")
+				}
 			}
 		}
 		if len(changes) > 0 {

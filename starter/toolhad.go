@@ -107,16 +107,24 @@ func asUse(err error) error {
 	return misuse("%s", err)
 }
 
-// another says how a server introduces itself otherwise than when it was imported, or "".
-func (h *hadBefore) another(server string, is json.RawMessage) string {
+// another says how a server introduces itself otherwise than when it was imported, and how where it is differs,
+// or "".
+func (h *hadBefore) another(server string, is introduced) string {
 	i := slices.IndexFunc(h.servers, func(s catalog.Server) bool { return s.Name == server })
 	if i < 0 {
 		return ""
 	}
-	if old, now := selfName(h.servers[i].Initialize), selfName(is); old != now {
-		return fmt.Sprintf("It called itself %s, and calls itself %s now.", old, now)
+	was := &h.servers[i]
+	var all []string
+	if old, now := selfName(was.Initialize), selfName(is.Introduction.Raw); old != now {
+		all = append(all, fmt.Sprintf("It called itself %s, and calls itself %s now.", old, now))
 	}
-	return ""
+	if was.Endpoint != "" && was.Endpoint != is.Introduction.Endpoint {
+		for _, line := range movedFrom(was, nil, is.place) {
+			all = append(all, strings.ToUpper(line[:1])+line[1:]+".")
+		}
+	}
+	return strings.Join(all, " ")
 }
 
 // selfName is the name and the version by which a server introduces itself.

@@ -39,8 +39,8 @@ type intakeOptions struct {
 	resources []string
 	// hints: the server's annotations are believed.
 	hints bool
-	// here is what --here says, or "".
-	here string
+	// here is what --here says, or "", and pin what --pin does.
+	here, pin string
 	// added are the servers that were added to the configuration first.
 	added []string
 	// yes accepts what asks for no look, and accept names what was looked at: names, and patterns of
@@ -59,9 +59,13 @@ func toolImportCommand(p *Program, fs *flag.FlagSet) action {
 	fs.StringSliceVar(&o.accept, "accept", nil, "accept the `TOOL` although it needs a look, or take a guess about it; a pattern, such as 'read_*', leaves out what has changed or was flagged; may be repeated")
 	fs.StringVar(&o.here, "here", hereUnsaid, "`WHERE` tools are called: without a value where the server is now, too; only there, with only; false pins nothing; by default it is pinned on a terminal only")
 	fs.Lookup("here").NoOptDefVal = hereYes
+	pin := fs.Bool("pin", false, "pin the files among the arguments of a server, such as its script, by what they hold now (mcpServers.SERVER.pin); false asks nothing; by default a terminal asks")
 	fs.StringVar(&o.manifest, "manifest", "", "`FILE` with the manifest of the one server, whose publisher says what its tools do")
 	fs.StringVar(&o.out, "out", "", "catalog `FILE` to write, for others to review; nothing is asked")
 	return func(ctx context.Context, operands []string) error {
+		if fs.Changed("pin") {
+			o.pin = strconv.FormatBool(*pin)
+		}
 		if said, err := strconv.ParseBool(o.here); err == nil {
 			o.here = strconv.FormatBool(said)
 		} else if fs.Changed("here") && o.here != hereOnly {
@@ -112,8 +116,8 @@ type intakeAnswer struct {
 	File        string          `json:"file"`
 	Tools       []*importedTool `json:"tools"`
 
-	// initialize is how the server introduced itself.
-	initialize json.RawMessage
+	// said is how the server introduced itself, and where it is.
+	said *serverSaid
 }
 
 // importedTool is a tool of a server, and what became of it.
@@ -182,6 +186,13 @@ func (p *Program) importTools(ctx context.Context, ask *asker, o *intakeOptions,
 			return err
 		}
 	}
+	if pinned, err := p.pinFiles(ask, o, &c, had.base, servers); err != nil {
+		return err
+	} else if pinned {
+		if c, err = p.settings(); err != nil {
+			return err
+		}
+	}
 	offered, unanswering, err := p.introspect(ctx, servers)
 	if err != nil {
 		return err
@@ -236,8 +247,12 @@ func (p *Program) importTools(ctx context.Context, ask *asker, o *intakeOptions,
 // intake asks what to say of the tools of one server. known are names of other servers and their
 // tools; those of this one are added.
 func (p *Program) intake(ask *asker, o *intakeOptions, server string, is introduced, had *hadBefore, known map[string][]string) (intakeAnswer, error) {
-	answer := intakeAnswer{Server: server, Fingerprint: is.print, Tools: []*importedTool{}, initialize: is.Introduction.Raw}
+	answer := intakeAnswer{Server: server, Fingerprint: is.print, Tools: []*importedTool{}}
 	tools, said := is.Tools, is.Introduction
+	var err error
+	if answer.said, err = is.said(); err != nil {
+		return answer, negative("the server %s: %s", foreign(server), err)
+	}
 	if o.published != nil {
 		if err := p.offered(o.published, tools); err != nil {
 			return answer, err
@@ -265,7 +280,7 @@ func (p *Program) intake(ask *asker, o *intakeOptions, server string, is introdu
 			add(examine(at, t, had.base, had.others))
 		}
 	}
-	resources := resourceIntake{where: at, listed: is.Resources, wanted: o.resources, offer: ask.ask || o.out != ""}
+	resources := resourceIntake{where: at, listed: is.Resources, templates: is.Templates, wanted: o.resources, offer: ask.ask || o.out != ""}
 	readable, left := resources.operations(names, had.base, had.others)
 	for _, x := range readable {
 		if o.takes(x.Name) {
@@ -295,7 +310,7 @@ func (p *Program) intake(ask *asker, o *intakeOptions, server string, is introdu
 		}
 	}
 	open = slices.DeleteFunc(open, (*importedTool).asBefore)
-	if err := ask.place(server, is, o.here, open, had.another(server, said.Raw)); err != nil {
+	if err := ask.place(server, is, o.here, open, had.another(server, is)); err != nil {
 		return answer, err
 	}
 	return answer, ask.decide(o, server, open, hints)
@@ -314,8 +329,8 @@ func (p *Program) introspect(ctx context.Context, servers []string) (offered map
 	maps.Copy(failed, gone)
 	for _, name := range slices.Sorted(maps.Keys(again)) {
 		first, is := offered[name], again[name]
-		if first.unlisted != nil {
-			p.say("%s: its resources are left out: %s", foreign(name), foreign(first.unlisted.Error()))
+		if is.Unlisted != nil {
+			p.say("%s: its resources are left out: %s", foreign(name), is.Unlisted)
 		}
 		was, err := serverPrint(first.Server)
 		if err == nil {

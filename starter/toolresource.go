@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/catalog/live"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/intake"
 	"chimera.ai/engine/mcp"
@@ -27,23 +29,38 @@ const (
 // shownResources bounds the resources that are shown of a server.
 const shownResources = 10
 
-// resources lists the resources of a server, if it says that it has some.
-func (a askedPool) resources(ctx context.Context, server string, said mcp.Introduction) ([]mcp.Resource, error) {
-	v, err := schemas.Decode(said.Capabilities)
-	if can, _ := v.(map[string]any); err != nil || can["resources"] == nil {
-		return nil, nil
+// resources adds to what is known of a server its resources and their templates, if it says that it has some.
+// Why they are not known is an error only where nothing else is.
+func (a askedPool) resources(ctx context.Context, server string, s *live.Server) (err error) {
+	v, bad := schemas.Decode(s.Introduction.Capabilities)
+	if can, _ := v.(map[string]any); bad != nil || can["resources"] == nil || s.Unlisted != nil {
+		return nil
 	}
-	all, err := a.Resources(ctx, server, mcp.Pin{})
-	if known := (*contract.Error)(nil); errors.As(err, &known) && known.Kind == contract.Contract {
-		return nil, nil
+	if s.Resources, err = a.Resources(ctx, server, mcp.Pin{}); unknownMethod(err) {
+		err = nil
 	}
-	return all, err
+	if err == nil {
+		if s.Templates, err = a.ResourceTemplates(ctx, server); unknownMethod(err) {
+			err = nil
+		}
+	}
+	if s.Looked = err == nil; err != nil && len(s.Tools)+len(s.Resources) > 0 && ctx.Err() == nil {
+		s.Unlisted, err = err, nil
+	}
+	return err
+}
+
+// unknownMethod reports whether a server does not know the method that it was asked by.
+func unknownMethod(err error) bool {
+	known := (*contract.Error)(nil)
+	return errors.As(err, &known) && known.Kind == contract.Contract
 }
 
 // resourceIntake is what operations on resources are made of.
 type resourceIntake struct {
 	where
-	listed []mcp.Resource
+	listed    []mcp.Resource
+	templates []mcp.ResourceTemplate
 	// wanted are patterns of URIs; without one they follow from what is listed, if offer is set.
 	wanted []string
 	offer  bool
@@ -60,7 +77,7 @@ func (r *resourceIntake) operations(tools []string, have map[string]catalog.Temp
 			by[t.Operation] = x
 		}
 	}
-	more := map[plan.ResourceForm][]string{}
+	more, flags := map[plan.ResourceForm][]string{}, map[plan.ResourceForm][]string{}
 	var found []string
 	if len(r.wanted) > 0 {
 		for _, pattern := range r.wanted {
@@ -68,7 +85,7 @@ func (r *resourceIntake) operations(tools []string, have map[string]catalog.Temp
 			more[form] = append(more[form], pattern)
 		}
 	} else {
-		more, left = r.patterns(by)
+		more, flags, left = r.patterns(by)
 	}
 	if len(r.wanted) == 0 && !r.offer {
 		if n := len(more[plan.AsText]) + len(more[plan.AsJSON]); n > 0 {
@@ -80,6 +97,9 @@ func (r *resourceIntake) operations(tools []string, have map[string]catalog.Temp
 		name := map[plan.ResourceForm]string{plan.AsText: readResource, plan.AsJSON: readJSONResource}[form]
 		found = append(found, more[form]...)
 		r.add(by, name, form, more[form])
+		if x := by[name]; x != nil && len(more[form]) > 0 && len(flags[form]) > 0 {
+			x.look, x.flagged, x.Warnings = true, true, append(x.Warnings, flags[form]...)
+		}
 	}
 	r.add(by, listResources, "", found)
 	for _, name := range slices.Sorted(maps.Keys(by)) {
@@ -154,8 +174,10 @@ func (x *importedTool) widened() bool {
 	return !slices.Equal(slices.Sorted(slices.Values(x.was.Resource.URIs)), slices.Sorted(slices.Values(x.Resource.URIs)))
 }
 
-// patterns are those of the URIs that are listed, and that no operation reads, by what they hold.
-func (r *resourceIntake) patterns(by map[string]*importedTool) (out map[plan.ResourceForm][]string, left []string) {
+// patterns are those of the templates and of the URIs that are listed, and that no operation reads, by what they
+// hold. flags are what people should see of the templates.
+func (r *resourceIntake) patterns(by map[string]*importedTool) (out, flags map[plan.ResourceForm][]string, left []string) {
+	out, flags, left = r.templated(by)
 	uris := map[plan.ResourceForm][]string{}
 	for _, one := range r.listed {
 		form, ok := formOf(one.MIMEType)
@@ -163,6 +185,7 @@ func (r *resourceIntake) patterns(by map[string]*importedTool) (out map[plan.Res
 		case slices.ContainsFunc(slices.Collect(maps.Values(by)), func(x *importedTool) bool {
 			return x.Resource.As != "" && x.Resource.Allows(one.URI) == nil
 		}):
+		case ok && (&plan.Resource{URIs: out[form]}).Allows(one.URI) == nil:
 		case !ok:
 			left = append(left, fmt.Sprintf("the resource %s is %s, which is neither text nor JSON", one.URI, one.MIMEType))
 		case strings.Contains(one.URI, "*"):
@@ -175,7 +198,6 @@ func (r *resourceIntake) patterns(by map[string]*importedTool) (out map[plan.Res
 			uris[form] = append(uris[form], one.URI)
 		}
 	}
-	out = map[plan.ResourceForm][]string{}
 	first, mixed := map[string]plan.ResourceForm{}, map[string]bool{} // by folder
 	for _, one := range r.listed {
 		folder := folderOf(one.URI)
@@ -186,11 +208,59 @@ func (r *resourceIntake) patterns(by map[string]*importedTool) (out map[plan.Res
 		first[folder] = form
 	}
 	for form, all := range uris {
-		if out[form] = inFolders(all, folderOf, "/*", mixed); len(out[form]) > plan.MaxURIPatterns {
-			out[form] = inFolders(all, rootOf, "/**", nil)
+		of := inFolders(all, folderOf, "/*", mixed)
+		if len(out[form])+len(of) > plan.MaxURIPatterns {
+			of = inFolders(all, rootOf, "/**", nil)
+		}
+		out[form] = slices.Compact(slices.Sorted(slices.Values(append(out[form], of...))))
+	}
+	return out, flags, left
+}
+
+// templated are the patterns of the templates that no operation reads.
+func (r *resourceIntake) templated(by map[string]*importedTool) (out, flags map[plan.ResourceForm][]string, left []string) {
+	out, flags = map[plan.ResourceForm][]string{}, map[plan.ResourceForm][]string{}
+	for _, one := range r.templates {
+		form, ok := formOf(one.MIMEType)
+		pattern, err := one.Pattern()
+		switch {
+		case err != nil:
+			left = append(left, fmt.Sprintf("the template %s cannot be imported: %s", one.URITemplate, err))
+		case slices.ContainsFunc(slices.Collect(maps.Values(by)), func(x *importedTool) bool {
+			return x.Resource.As != "" && live.Covers(x.Resource, pattern)
+		}):
+		case !ok:
+			left = append(left, fmt.Sprintf("the template %s is of %s, which is neither text nor JSON", one.URITemplate, one.MIMEType))
+		case slices.Contains(out[form], pattern):
+		default:
+			found, err := looked(one)
+			if err != nil {
+				left = append(left, fmt.Sprintf("the template %s cannot be imported: %s", one.URITemplate, err))
+				continue
+			}
+			out[form], flags[form] = append(out[form], pattern), append(flags[form], found...)
 		}
 	}
-	return out, left
+	return out, flags, left
+}
+
+// looked is what people should see of the name and the description of a template.
+func looked(one mcp.ResourceTemplate) (flags []string, err error) {
+	for what, text := range map[string]string{"name": one.Name, "description": one.Description} {
+		definition, err := json.Marshal(map[string]any{"name": "template", "description": text})
+		if err != nil {
+			return nil, err
+		}
+		found, err := intake.Flags(definition)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			flags = append(flags, fmt.Sprintf("the %s of the template %s: %s: %s", what, one.URITemplate, strings.TrimSuffix(f.Reason, "."), f.Text))
+		}
+	}
+	slices.Sort(flags)
+	return flags, nil
 }
 
 // inFolders replaces URIs that share a folder by a pattern of all that is in it, unless that is mixed.
@@ -247,20 +317,30 @@ func formOf(mimeType string) (plan.ResourceForm, bool) {
 	return "", false
 }
 
-// formOf is as what a pattern is read: as JSON if all resources that it matches, of those that are
-// listed, are JSON.
+// formOf is as what a pattern is read: as JSON if all that it matches, of the resources that are listed and of
+// the templates, is JSON.
 func (r *resourceIntake) formOf(pattern string) plan.ResourceForm {
-	out := plan.AsText
+	var types []string
+	wanted := &plan.Resource{URIs: []string{pattern}}
 	for _, one := range r.listed {
-		if (&plan.Resource{URIs: []string{pattern}}).Allows(one.URI) != nil {
-			continue
+		if wanted.Allows(one.URI) == nil {
+			types = append(types, one.MIMEType)
 		}
-		if form, _ := formOf(one.MIMEType); form != plan.AsJSON {
+	}
+	for _, one := range r.templates {
+		if is, err := one.Pattern(); err == nil && live.Covers(wanted, is) {
+			types = append(types, one.MIMEType)
+		}
+	}
+	for _, one := range types {
+		if form, _ := formOf(one); form != plan.AsJSON {
 			return plan.AsText
 		}
-		out = plan.AsJSON
 	}
-	return out
+	if len(types) == 0 {
+		return plan.AsText
+	}
+	return plan.AsJSON
 }
 
 // ofResources is what is proposed for operations on resources.
@@ -274,6 +354,9 @@ func (x *importedTool) reads() string {
 	how := "lists " + strings.Join(x.Resource.URIs, ", ")
 	if x.Resource.As != "" {
 		how = fmt.Sprintf("reads %s as %s", strings.Join(x.Resource.URIs, ", "), x.Resource.As)
+	}
+	if x.was != nil && x.was.Resource != nil && len(x.was.Resource.URIs) > 0 && x.widened() {
+		how += fmt.Sprintf(" (so far only %s)", strings.Join(x.was.Resource.URIs, ", "))
 	}
 	return x.Name + " " + how
 }

@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/catalog/live"
 	"chimera.ai/engine/fingerprint"
+	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/registry"
 	"chimera.ai/engine/schemas"
 	"chimera.ai/engine/store"
@@ -18,6 +20,9 @@ import (
 // serverPart is the part of a change of what a server says of itself.
 const serverPart fingerprint.Part = "server"
 
+// templatesPart is that of a change of the templates of its resources.
+const templatesPart fingerprint.Part = "resource templates"
+
 // serverNow is what a server said when it was imported, nil if nobody knows, and what it says now.
 type serverNow struct {
 	Server string      `json:"server"`
@@ -25,12 +30,21 @@ type serverNow struct {
 	Is     *serverSaid `json:"is"`
 	// Changes are those of what it says of itself. Tools count for the fingerprint alone.
 	Changes []fingerprint.Change `json:"changes"`
+	// Moved says in words how where it is differs.
+	Moved []string `json:"moved,omitempty"`
+
+	templates []mcp.ResourceTemplate
+	unlisted  error
 }
 
-// serverSaid is what a server says of itself.
+// serverSaid is what a server says of itself, and where it is, by the digest of that and without what looks
+// like a secret. Of one that was imported earlier only the first two may be known.
 type serverSaid struct {
 	Fingerprint string          `json:"server_fingerprint"`
 	Initialize  json.RawMessage `json:"initialize"`
+	Endpoint    string          `json:"endpoint,omitempty"`
+	Place       json.RawMessage `json:"place,omitempty"`
+	Templates   json.RawMessage `json:"resource_templates,omitempty"`
 }
 
 // serverNow asks a server what it says of itself, and compares.
@@ -46,25 +60,50 @@ func (p *Program) serverNow(ctx context.Context, catalogFile, server string) (ou
 	if err != nil {
 		return out, err
 	}
-	print, err := serverPrint(offered.Server)
+	is, err := offered.said()
 	if err != nil {
 		return out, negative("the server %s: %s", foreign(server), err)
 	}
-	out = serverNow{Server: server, Is: &serverSaid{print, offered.Introduction.Raw}, Changes: []fingerprint.Change{}}
+	out = serverNow{Server: server, Is: is, Changes: []fingerprint.Change{}, templates: offered.Templates, unlisted: offered.Unlisted}
 	was := p.snapshot(ctx, env, server)
 	if was == nil {
 		return out, nil
 	}
-	out.Was = &serverSaid{was.Fingerprint, was.Initialize}
+	out.Was = &serverSaid{was.Fingerprint, was.Initialize, was.Endpoint, was.Place, was.Templates}
 	changes, err := fingerprint.Compare(was.Initialize, out.Is.Initialize)
+	for i := range changes {
+		changes[i].Part = serverPart
+	}
+	if err == nil && was.Templates != nil && is.Templates != nil {
+		var more []fingerprint.Change
+		more, err = compareTemplates(was.Templates, is.Templates)
+		changes = append(changes, more...)
+	}
 	if err != nil {
 		return out, negative("what the server %s says of itself: %s", foreign(server), err)
 	}
-	for _, c := range changes {
-		c.Part = serverPart
-		out.Changes = append(out.Changes, c)
+	out.Changes = append(out.Changes, changes...)
+	if was.Endpoint != "" && was.Endpoint != is.Endpoint {
+		out.Moved = movedFrom(was, nil, offered.place)
 	}
 	return out, nil
+}
+
+// compareTemplates compares the templates of a server, by their URI templates.
+func compareTemplates(was, is json.RawMessage) ([]fingerprint.Change, error) {
+	a, err := byTemplate(was)
+	if err != nil {
+		return nil, err
+	}
+	b, err := byTemplate(is)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := fingerprint.Compare(a, b)
+	for i := range changes {
+		changes[i].Part = templatesPart
+	}
+	return changes, err
 }
 
 // snapshot is what a server said when it was imported: by the catalog, or by the registry if there is one
@@ -116,6 +155,24 @@ func (p *Program) showServer(ctx context.Context, catalogFile, server string) er
 	if err := p.indented(now.Is.Initialize); err != nil {
 		return err
 	}
+	if now.unlisted != nil {
+		p.say("%s: its resources could not be listed: %s", foreign(server), now.unlisted)
+	}
+	if len(now.templates) > 0 {
+		p.printf("resource templates\n")
+	}
+	for _, one := range now.templates {
+		line := fmt.Sprintf("  %s: %s", foreign(one.URITemplate), foreign(one.Name))
+		if one.MIMEType != "" {
+			line += " (" + foreign(one.MIMEType) + ")"
+		}
+		if pattern, err := one.Pattern(); err != nil {
+			line += ", which cannot be imported: " + foreign(err.Error())
+		} else {
+			line += ", as " + pattern
+		}
+		p.printf("%s\n", line)
+	}
 	switch {
 	case now.Was == nil:
 		p.say("what it said when it was imported is not known")
@@ -155,6 +212,7 @@ func (p *Program) diffServer(ctx context.Context, catalogFile, server string) er
 		}
 	} else {
 		p.changed(now.Changes)
+		p.sayMoved(now.Moved)
 		if now.Was.Fingerprint != now.Is.Fingerprint {
 			p.printf("fingerprint\n")
 			for _, row := range sideBySide(now.Was.Fingerprint, now.Is.Fingerprint, maxDiffWidth) {
@@ -167,6 +225,16 @@ func (p *Program) diffServer(ctx context.Context, catalogFile, server string) er
 	}
 	return negative("the server %s is not what it was when it was imported", foreign(server)).
 		withHint("%s shows which tools have changed.", p.command("tools", "check", server))
+}
+
+// sayMoved prints how where a server is differs from where it was.
+func (p *Program) sayMoved(lines []string) {
+	if len(lines) > 0 {
+		p.printf("place\n")
+	}
+	for _, line := range lines {
+		p.printf("  %s\n", foreign(line))
+	}
 }
 
 // recall adds to a change of what a server tells models the text that was pinned, if the snapshot has it.

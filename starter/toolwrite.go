@@ -110,7 +110,7 @@ func (p *Program) snapshots(answers []intakeAnswer, have map[string]catalog.Temp
 		if !there || other && known.Server(a.Server) != nil {
 			continue
 		}
-		s := catalog.Server{Name: a.Server, Fingerprint: a.Fingerprint, Initialize: a.initialize}
+		s := catalog.Server{Name: a.Server, Fingerprint: a.Fingerprint, Initialize: a.said.Initialize, Endpoint: a.said.Endpoint, Place: a.said.Place, Templates: a.said.Templates}
 		if err := s.Check(); err != nil {
 			p.say("the catalog does not have what the server %s says of itself: %s", foreign(a.Server), foreign(err.Error()))
 			continue
@@ -131,7 +131,7 @@ func written(all *catalog.Catalog, have map[string]catalog.Template, changes []c
 		if err != nil {
 			return err
 		}
-		if len(changes) > 0 {
+		if len(changes) > 0 || s.Endpoint != is.Endpoint {
 			return fmt.Errorf("what the server %s says of itself would not be what it should", foreign(s.Name))
 		}
 	}

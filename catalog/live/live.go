@@ -43,9 +43,16 @@ type Server struct {
 	Tools        []mcp.Tool
 	// Resources are listed only where the catalog pins one, or somebody else asks for them.
 	Resources []mcp.Resource
+	// Templates are those of resources, listed only where somebody asks for them.
+	Templates []mcp.ResourceTemplate
+	// Unlisted is why the server, whose tools are known, did not list its resources, or nil.
+	Unlisted error
+	// Looked reports that all resources and templates are among these.
+	Looked bool
 }
 
-// Ask asks a server what it offers of what a catalog has.
+// Ask asks a server what it offers of what a catalog has. If it has tools, and its resources cannot be
+// listed, that is no error, but [Server.Unlisted].
 func Ask(ctx context.Context, pool *mcp.Pool, name string, templates []catalog.Template) (s Server, err error) {
 	if s.Introduction, err = pool.Introduction(ctx, name); err != nil {
 		return s, err
@@ -56,8 +63,19 @@ func Ask(ctx context.Context, pool *mcp.Pool, name string, templates []catalog.T
 	}
 	if err == nil && slices.ContainsFunc(templates, func(t catalog.Template) bool { return of(&t, name) && pinsResource(&t) }) {
 		s.Resources, err = pool.Resources(ctx, name, mcp.Pin{})
+		err = s.unlisted(ctx, err)
 	}
 	return s, err
+}
+
+// unlisted notes why resources could not be listed, and returns it if nothing else of the server is known, or
+// nobody asks any more.
+func (s *Server) unlisted(ctx context.Context, err error) error {
+	if err == nil || len(s.Tools) == 0 || ctx.Err() != nil {
+		return err
+	}
+	s.Unlisted = err
+	return nil
 }
 
 // of reports whether a template is of a server.
@@ -79,13 +97,15 @@ type Offer struct {
 	// Tool is the name of a tool, or of the catalog's operation that reads resources; "" for a resource
 	// that no operation reads.
 	Tool string `json:"tool"`
-	// Resource is the URI of a resource that the server lists, or "".
+	// Resource is the URI of a resource that the server lists, or that the operation pins, or "".
 	Resource string `json:"resource,omitempty"`
 	// Fingerprint is that of the tool or resource as it is, "" if it is missing or has none.
 	Fingerprint string `json:"fingerprint,omitempty"`
 	State       State  `json:"state"`
 	// Problem is what is wrong, "" if nothing is.
 	Problem string `json:"problem,omitempty"`
+	// Template reports that Resource is a template of URIs.
+	Template bool `json:"template,omitempty"`
 }
 
 // Stale reports whether plans that use the catalog's entry would not run, or not as it says.
@@ -107,7 +127,12 @@ func Compare(templates []catalog.Template, servers map[string]Server) (out []Off
 			}
 		}
 		for _, r := range s.Resources {
-			out = append(out, listed(name, r, templates))
+			if o, own := listed(name, r, templates); !own {
+				out = append(out, o)
+			}
+		}
+		for _, one := range s.Templates {
+			out = append(out, template(name, one, templates))
 		}
 		var names []string
 		for _, tool := range s.Tools {
@@ -129,9 +154,10 @@ func Compare(templates []catalog.Template, servers map[string]Server) (out []Off
 	return out
 }
 
-// listed holds a resource of a server against the templates that read resources of it.
-func listed(server string, r mcp.Resource, templates []catalog.Template) Offer {
-	o := Offer{Server: server, Resource: r.URI, State: Unknown}
+// listed holds a resource of a server against the templates that read resources of it. own reports whether one
+// pins it, which then is held against it by itself.
+func listed(server string, r mcp.Resource, templates []catalog.Template) (o Offer, own bool) {
+	o = Offer{Server: server, Resource: r.URI, State: Unknown}
 	var err error
 	if o.Fingerprint, err = r.Fingerprint(); err != nil {
 		o.Problem = err.Error()
@@ -141,15 +167,12 @@ func listed(server string, r mcp.Resource, templates []catalog.Template) Offer {
 		if !of(t, server) || t.Resource == nil || t.Resource.As == "" || t.Resource.Allows(r.URI) != nil {
 			continue
 		}
-		if pinsResource(t) && o.Fingerprint == t.Fingerprint {
-			o.Tool, o.State = t.Operation, Pinned
-			break
-		}
+		own = own || pinsResource(t)
 		if o.State == Unknown {
 			o.Tool, o.State = t.Operation, Unpinned
 		}
 	}
-	return o
+	return o, own
 }
 
 // tool holds a tool against its template, nil if there is none.
@@ -179,25 +202,88 @@ func (s *Server) tool(name string, tool mcp.Tool, t *catalog.Template) Offer {
 }
 
 // resource holds a template of resources against what there is. One without a fingerprint pins the
-// patterns of what is read, and not what that is.
+// patterns of what is read, and not what that is; the offer of one with a fingerprint is that resource.
 func (s *Server) resource(t *catalog.Template) Offer {
-	o := Offer{Server: t.Provider, Tool: t.Operation, Fingerprint: t.Fingerprint, State: Pinned}
+	o := Offer{Server: t.Provider, Tool: t.Operation, Resource: t.Resource.Literal(), Fingerprint: t.Fingerprint, State: Pinned}
+	if !pinsResource(t) {
+		o.Resource = ""
+	}
 	if problem := s.elsewhere(t); problem != "" {
 		o.State, o.Problem = Drift, problem
 		return o
 	}
 	if !pinsResource(t) {
-		o.State = Unpinned
+		o.State, o.Problem = Unpinned, s.nowhere(t)
+		return o
+	}
+	o.Fingerprint = ""
+	if s.Unlisted != nil {
+		o.State, o.Problem = Missing, "the server's resources could not be listed"
 		return o
 	}
 	for _, r := range s.Resources {
-		if is, err := r.Fingerprint(); err == nil && is == t.Fingerprint {
-			return o
+		if r.URI != o.Resource {
+			continue
 		}
+		var err error
+		if o.Fingerprint, err = r.Fingerprint(); err != nil || o.Fingerprint != t.Fingerprint {
+			o.State, o.Problem = Drift, "the catalog pins "+t.Fingerprint
+		}
+		return o
 	}
-	o.State, o.Fingerprint, o.Problem = Drift, "", "no resource of the server is the one that the catalog pins by "+t.Fingerprint
+	o.State, o.Problem = Missing, "the server lists no such resource"
 	return o
 }
+
+// nowhere says which patterns match nothing that the server has, or "".
+func (s *Server) nowhere(t *catalog.Template) string {
+	if !s.Looked || t.Resource.As == "" {
+		return ""
+	}
+	var gone []string
+	for _, pattern := range t.Resource.URIs {
+		one := &plan.Resource{URIs: []string{pattern}}
+		if !slices.ContainsFunc(s.Resources, func(r mcp.Resource) bool { return one.Allows(r.URI) == nil }) &&
+			!slices.ContainsFunc(s.Templates, func(x mcp.ResourceTemplate) bool {
+				is, err := x.Pattern()
+				return err == nil && (Covers(one, is) || Covers(&plan.Resource{URIs: []string{is}}, pattern))
+			}) {
+			gone = append(gone, pattern)
+		}
+	}
+	if len(gone) == 0 {
+		return ""
+	}
+	return "the server has no resource and no template for " + strings.Join(gone, ", ")
+}
+
+// template holds a template of resources against the catalog's that read resources of the server.
+func template(server string, one mcp.ResourceTemplate, templates []catalog.Template) Offer {
+	o := Offer{Server: server, Resource: one.URITemplate, State: Unknown, Template: true}
+	pattern, err := one.Pattern()
+	if err != nil {
+		o.Problem = "it cannot be imported: " + err.Error()
+		return o
+	}
+	for i := range templates {
+		if t := &templates[i]; of(t, server) && t.Resource != nil && t.Resource.As != "" && Covers(t.Resource, pattern) {
+			o.Tool, o.State = t.Operation, Unpinned
+			break
+		}
+	}
+	return o
+}
+
+// Covers reports whether an operation reads every URI of a pattern without "**": one that it reads has, in the
+// place of each "*", a character that stands in none of its own patterns. It is false if they have them all.
+func Covers(r *plan.Resource, pattern string) bool {
+	own := strings.Join(r.URIs, "")
+	i := strings.IndexFunc(segmentChars, func(c rune) bool { return !strings.ContainsRune(own, c) })
+	return i >= 0 && !strings.Contains(pattern, "**") && r.Allows(strings.ReplaceAll(pattern, "*", segmentChars[i:i+1])) == nil
+}
+
+// segmentChars are characters of segments of URIs.
+const segmentChars = "~_!$&'()+,=@ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789abcdefghijklmnopqrstuvwxyz"
 
 // elsewhere is how a server differs from the one that a template pins, or "".
 func (s *Server) elsewhere(t *catalog.Template) string {

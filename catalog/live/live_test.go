@@ -2,6 +2,7 @@ package live
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,7 @@ func TestCompare(t *testing.T) {
 	page := mcp.Resource{URI: "file:///a", Name: "a"}
 	paged, err := page.Fingerprint()
 	require.NoError(t, err)
+	one := &plan.Resource{URIs: []string{"file:///a"}, As: plan.AsText}
 	server := Server{
 		Introduction: mcp.Introduction{Introduction: fingerprint.Introduction{Instructions: "Be kind."}, Endpoint: "sha256:here"},
 		Tools:        []mcp.Tool{tool(`{"name":"write","annotations":{"readOnlyHint":false}}`), read, tool(`{"name":"odd","inputSchema":9007199254740993}`)},
@@ -40,21 +42,23 @@ func TestCompare(t *testing.T) {
 		change func(*catalog.Template)
 		want   Offer
 	}{
-		"pinned":       {func(*catalog.Template) {}, Offer{"files", "read", "", print.Digest, Pinned, ""}},
-		"whole":        {func(x *catalog.Template) { x.Endpoints, x.Instructions = []string{"sha256:there", "sha256:here"}, said }, Offer{"files", "read", "", print.Digest, Pinned, ""}},
-		"unpinned":     {func(x *catalog.Template) { x.Fingerprint = "" }, Offer{"files", "read", "", print.Digest, Unpinned, ""}},
-		"other":        {func(x *catalog.Template) { x.Fingerprint = "sha256:00" }, Offer{"files", "read", "", print.Digest, Drift, "the catalog pins sha256:00"}},
-		"endpoint":     {func(x *catalog.Template) { x.Endpoints = []string{"sha256:there"} }, Offer{"files", "read", "", print.Digest, Drift, "the digest of the server's endpoint is sha256:here, and the catalog pins sha256:there"}},
-		"instructions": {func(x *catalog.Template) { x.Instructions = "sha256:00" }, Offer{"files", "read", "", print.Digest, Drift, "the server's instructions are not those that the catalog pins"}},
-		"effect":       {func(x *catalog.Template) { x.Operation, x.Fingerprint = "write", "" }, Offer{"files", "write", "", "", Effect, "the catalog says that it is pure, and the server that it changes something"}},
-		"missing":      {func(x *catalog.Template) { x.Operation = "reed" }, Offer{"files", "reed", "", "", Missing, "the server has no such tool; it has read"}},
-		"resource":     {func(x *catalog.Template) { x.Operation, x.Resource, x.Fingerprint = "page", &plan.Resource{}, paged }, Offer{"files", "page", "", paged, Pinned, ""}},
-		"gone resource": {func(x *catalog.Template) { x.Operation, x.Resource = "page", &plan.Resource{} },
-			Offer{"files", "page", "", "", Drift, "no resource of the server is the one that the catalog pins by " + print.Digest}},
+		"pinned":         {func(*catalog.Template) {}, Offer{"files", "read", "", print.Digest, Pinned, "", false}},
+		"whole":          {func(x *catalog.Template) { x.Endpoints, x.Instructions = []string{"sha256:there", "sha256:here"}, said }, Offer{"files", "read", "", print.Digest, Pinned, "", false}},
+		"unpinned":       {func(x *catalog.Template) { x.Fingerprint = "" }, Offer{"files", "read", "", print.Digest, Unpinned, "", false}},
+		"other":          {func(x *catalog.Template) { x.Fingerprint = "sha256:00" }, Offer{"files", "read", "", print.Digest, Drift, "the catalog pins sha256:00", false}},
+		"endpoint":       {func(x *catalog.Template) { x.Endpoints = []string{"sha256:there"} }, Offer{"files", "read", "", print.Digest, Drift, "the digest of the server's endpoint is sha256:here, and the catalog pins sha256:there", false}},
+		"instructions":   {func(x *catalog.Template) { x.Instructions = "sha256:00" }, Offer{"files", "read", "", print.Digest, Drift, "the server's instructions are not those that the catalog pins", false}},
+		"effect":         {func(x *catalog.Template) { x.Operation, x.Fingerprint = "write", "" }, Offer{"files", "write", "", "", Effect, "the catalog says that it is pure, and the server that it changes something", false}},
+		"missing":        {func(x *catalog.Template) { x.Operation = "reed" }, Offer{"files", "reed", "", "", Missing, "the server has no such tool; it has read", false}},
+		"resource":       {func(x *catalog.Template) { x.Operation, x.Resource, x.Fingerprint = "page", one, paged }, Offer{"files", "page", "file:///a", paged, Pinned, "", false}},
+		"other resource": {func(x *catalog.Template) { x.Operation, x.Resource = "page", one }, Offer{"files", "page", "file:///a", paged, Drift, "the catalog pins " + print.Digest, false}},
+		"gone resource": {func(x *catalog.Template) {
+			x.Operation, x.Resource = "page", &plan.Resource{URIs: []string{"file:///b"}, As: plan.AsText}
+		}, Offer{"files", "page", "file:///b", "", Missing, "the server lists no such resource", false}},
 		"moved resource": {func(x *catalog.Template) {
-			x.Operation, x.Resource, x.Fingerprint, x.Instructions = "page", &plan.Resource{}, paged, "sha256:00"
+			x.Operation, x.Resource, x.Fingerprint, x.Instructions = "page", one, paged, "sha256:00"
 		},
-			Offer{"files", "page", "", paged, Drift, "the server's instructions are not those that the catalog pins"}},
+			Offer{"files", "page", "file:///a", paged, Drift, "the server's instructions are not those that the catalog pins", false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := pinned(c.change)
@@ -106,14 +110,48 @@ func TestCompareResources(t *testing.T) {
 	moved.Endpoints = []string{"sha256:there"}
 	server := map[string]Server{"wiki": {Introduction: mcp.Introduction{Endpoint: "sha256:here"}, Resources: []mcp.Resource{a, b}}}
 	require.Equal(t, []Offer{
-		{"wiki", "list", "", "", Unpinned, ""},
-		{"wiki", "one", "", ofB, Pinned, ""}, {"wiki", "one", "wiki://b", ofB, Pinned, ""},
-		{"wiki", "read", "", "", Unpinned, ""}, {"wiki", "read", "wiki://pages/a", ofA, Unpinned, ""},
+		{"wiki", "list", "", "", Unpinned, "", false},
+		{"wiki", "one", "wiki://b", ofB, Pinned, "", false},
+		{"wiki", "read", "", "", Unpinned, "", false}, {"wiki", "read", "wiki://pages/a", ofA, Unpinned, "", false},
 	}, Compare([]catalog.Template{read, list, one}, server))
 	got := Compare([]catalog.Template{list, moved}, server)
-	require.Equal(t, Offer{"wiki", "", "wiki://b", ofB, Unknown, ""}, got[0], "a list reads nothing")
-	require.Equal(t, Offer{"wiki", "read", "", "", Drift, "the digest of the server's endpoint is sha256:here, and the catalog pins sha256:there"}, got[2])
+	require.Equal(t, Offer{"wiki", "", "wiki://b", ofB, Unknown, "", false}, got[0], "a list reads nothing")
+	require.Equal(t, Offer{"wiki", "read", "", "", Drift, "the digest of the server's endpoint is sha256:here, and the catalog pins sha256:there", false}, got[2])
 	require.True(t, got[2].Stale())
+
+	unlisted := map[string]Server{"wiki": {Introduction: mcp.Introduction{Endpoint: "sha256:here"}, Unlisted: errors.New("not today")}}
+	require.Equal(t, []Offer{
+		{"wiki", "one", "wiki://b", "", Missing, "the server's resources could not be listed", false}, {"wiki", "read", "", "", Unpinned, "", false},
+	}, Compare([]catalog.Template{read, one}, unlisted))
+}
+
+// TestCompareTemplates: a template is read by the operation whose patterns cover it, and a pattern that stands
+// for nothing is named.
+func TestCompareTemplates(t *testing.T) {
+	read := catalog.Template{ProviderType: plan.MCP, Provider: "wiki", Operation: "read", Resource: &plan.Resource{URIs: []string{"wiki://old/*", "wiki://pages/*"}, As: plan.AsText}}
+	server := map[string]Server{"wiki": {Looked: true, Templates: []mcp.ResourceTemplate{
+		{URITemplate: "wiki://pages/{page}", Name: "page"}, {URITemplate: "wiki://pages/{page}/{part}", Name: "part"}, {URITemplate: "wiki://{+any}", Name: "any"},
+	}}}
+	require.Equal(t, []Offer{
+		{"wiki", "", "wiki://pages/{page}/{part}", "", Unknown, "", true},
+		{"wiki", "", "wiki://{+any}", "", Unknown, "it cannot be imported: the expression \"{+any}\" is beyond level 1 of RFC 6570, which is {name}", true},
+		{"wiki", "read", "", "", Unpinned, "the server has no resource and no template for wiki://old/*", false},
+		{"wiki", "read", "wiki://pages/{page}", "", Unpinned, "", true},
+	}, Compare([]catalog.Template{read}, server))
+}
+
+func TestCovers(t *testing.T) {
+	for wide, all := range map[string]map[string]bool{
+		"a://b/*":    {"a://b/*": true, "a://b/c*": true, "a://b/c": true, "a://b/*/d": false, "a://c/*": false, "a://b/**": false},
+		"a://b/**":   {"a://b/*": true, "a://b/*/*": true, "a://b": false},
+		"a://b/c*":   {"a://b/*": false, "a://b/c*": true, "a://b/cd*": true},
+		"a://b/~":    {"a://b/*": false, "a://b/~": true},
+		"a://b/~~*~": {"a://b/*": false, "a://b/~~*~": true},
+	} {
+		for pattern, want := range all {
+			require.Equal(t, want, Covers(&plan.Resource{URIs: []string{wide}}, pattern), "%s of %s", pattern, wide)
+		}
+	}
 }
 
 func only(all []Offer, tool string) (out []Offer) {

@@ -288,6 +288,7 @@ func catalogSchema() obj {
 		"adapters":   append(listOf(ref("adapter")), "maxItems", catalog.MaxAdapters),
 		"servers": append(listOf(tableSchema(catalog.ServerFields, map[string]obj{
 			"name": pattern(fields.ProviderNames), "fingerprint": pattern(fields.Fingerprints), "initialize": {"type", "object"},
+			"endpoint": pattern(fields.Fingerprints), "place": {"type", "object"}, "resource_templates": listOf(obj{"type", "object"}),
 		})), "maxItems", catalog.MaxServers),
 		"statements": append(listOf(obj{"type", "object"}), "maxItems", catalog.MaxStatements),
 	})
