@@ -3,6 +3,7 @@ package mcp
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -27,6 +28,9 @@ func (s Server) Endpoint() (map[string]any, error) {
 func (s Server) endpoint() (map[string]any, []*x509.Certificate, error) {
 	if err := s.Check(); err != nil {
 		return nil, nil, err
+	}
+	if s.Unavailable != "" {
+		return nil, nil, errors.New(s.Unavailable)
 	}
 	if s.URL == "" {
 		all, err := program.Program{Command: s.Command, Args: s.Args, Env: s.Env, Public: s.Public, Dir: s.Dir, Pin: s.Pin, Base: s.Base}.Identity()

@@ -76,6 +76,9 @@ type Server struct {
 	OAuth *OAuth
 	// Addresses are networks that may be dialled although their addresses are not public.
 	Addresses []netip.Prefix
+	// Unavailable says why the server is neither started nor dialled, or is "": then each call of it fails with
+	// kind auth. Nothing else of it need be set.
+	Unavailable string
 }
 
 // Options holds the bounds of a pool. A zero field means its default.

@@ -74,7 +74,7 @@ func NewPool(servers map[string]Server, o Options) *Pool {
 		if conf.MaxSessions > 0 {
 			s.opts.MaxSessions = conf.MaxSessions
 		}
-		if s.bad = conf.Check(); s.bad == nil {
+		if s.bad = conf.Check(); s.bad == nil && conf.Unavailable == "" {
 			s.credential, s.bad = conf.credential(o.Issued)
 		}
 		p.servers[name] = s
@@ -114,6 +114,8 @@ func (p *Pool) server(name string) (access, *contract.Error) {
 	switch {
 	case !ok:
 		return access{}, contract.Errorf(contract.Contract, "no MCP server is called %q", name)
+	case s.conf.Unavailable != "":
+		return access{}, contract.Errorf(contract.Auth, "MCP server %s is not available: %s", name, s.conf.Unavailable)
 	case s.bad != nil:
 		return access{}, contract.Errorf(contract.Contract, "MCP server %s: %w", name, s.bad)
 	}

@@ -341,3 +341,18 @@ func TestClose(t *testing.T) {
 		requireKind(t, contract.Unsent, <-failed)
 	})
 }
+
+// TestUnavailable: a server that is not available is neither started nor dialled, and each call says why.
+func TestUnavailable(t *testing.T) {
+	started := filepath.Join(t.TempDir(), "started")
+	p := openPool(t, Server{Command: "touch", Args: []string{started}, Unavailable: "the variable KEY is not set"}, quiet)
+	_, err := call(t, p, "echo", `{}`)
+	e := requireKind(t, contract.Auth, err)
+	require.Equal(t, "MCP server h is not available: the variable KEY is not set", e.Message)
+	_, err = p.Tools(t.Context(), "h")
+	requireKind(t, contract.Auth, err)
+	require.NoError(t, Server{Unavailable: "x"}.Check())
+	_, err = Server{Unavailable: "x"}.Endpoint()
+	require.EqualError(t, err, "x")
+	require.NoFileExists(t, started)
+}

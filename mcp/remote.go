@@ -55,6 +55,8 @@ type OAuth struct {
 // Check says what is wrong with a server's configuration, without a look at files and keys.
 func (s Server) Check() error {
 	switch {
+	case s.Unavailable != "":
+		return nil
 	case s.URL != "":
 		_, err := s.remote()
 		return err

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	flag "github.com/spf13/pflag"
@@ -20,6 +23,7 @@ import (
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devroot"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
 )
@@ -287,7 +291,7 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 	if len(budgets) > 0 && root.dev == nil {
 		return nil, misuse("--budget is for dev mode's own root of trust; with another, %s makes a statement for the admins to sign", p.command("budgets", "set"))
 	}
-
+	settings, unavailable := p.available(settings)
 	resolved, err := settings.Resolve(config.Roles()...)
 	if err != nil {
 		return nil, misuse("%s", err)
@@ -302,6 +306,9 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 	}
 	if ds.HasErrors() {
 		return nil, &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: ds}
+	}
+	for name, why := range unavailable {
+		options.Servers[name] = mcp.Server{Unavailable: why}
 	}
 	// The embedded server is local: it must not get another server's credentials.
 	options.Client = client.Options{HostPort: server.Address, Namespace: server.Namespace}
@@ -339,6 +346,23 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 		return nil, err
 	}
 	return w, nil
+}
+
+// available returns a copy without the MCP servers of which a secret is not there, and why that is, by name. It
+// warns of each: others work.
+func (p *Program) available(c config.Config) (config.Config, map[string]string) {
+	ready, unavailable := maps.Clone(c.MCPServers), map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(c.MCPServers)) {
+		one := c
+		one.MCPServers, one.Skills = map[string]config.Server{name: c.MCPServers[name]}, nil
+		if _, err := one.Resolve(config.Roles()...); err != nil {
+			unavailable[name] = strings.ReplaceAll(err.Error(), "\n", "; ")
+			delete(ready, name)
+			p.say("warning: the MCP server %s is not available, and calls of its tools fail: %s", foreign(name), foreign(unavailable[name]))
+		}
+	}
+	c.MCPServers = ready
+	return c, unavailable
 }
 
 // importedFrom returns the tools of a catalog that a file, "" for none, has with their definitions.
