@@ -35,6 +35,19 @@ func TestSchemasAreBounded(t *testing.T) {
 	}
 	mustCompile(t, chain(schemas.MaxChain-1))
 
+	// The error has the bound, and where it is exceeded.
+	for schema, want := range map[string]string{
+		`{"properties":{"a":{"properties":{` + list(schemas.MaxSubschemas+1, func(i int) string { return fmt.Sprintf(`"p%d":{}`, i) }) + `}}}}`: `at "/properties/a": too large: more than 4096 subschemas`,
+		tests["properties"]: `compile schema: too large: more than 4096 subschemas`,
+		`{"properties":{"a/b":{"pattern":"` + strings.Repeat("a", schemas.MaxPattern+1) + `"}}}`:                                       `at "/properties/a~1b": too large: a pattern of 8193 bytes, more than 8192`,
+		`{"allOf":[{"patternProperties":{"` + strings.Repeat("a", schemas.MaxPattern+1) + `":true}}]}`:                                 `at "/allOf/0": too large: a pattern of 8193 bytes, more than 8192`,
+		`{"properties":{` + list(60, func(i int) string { return fmt.Sprintf(`"p%02d":{"pattern":"[a-z]{1,900}%02d"}`, i, i) }) + `}}`: `too large: patterns whose programs have more than 65536 instructions together`,
+	} {
+		_, err := schemas.Compile([]byte(schema))
+		require.ErrorIs(t, err, schemas.ErrTooLarge)
+		require.ErrorContains(t, err, want)
+	}
+
 	// The largest that are allowed compile in bounded time.
 	for name, schema := range map[string]string{
 		"wide": `{"properties":{` + list(schemas.MaxSubschemas-1, func(i int) string { return fmt.Sprintf(`"p%d":{"type":"string"}`, i) }) + `}}`,

@@ -78,7 +78,7 @@ type place struct {
 // in a deterministic order.
 func scanSchema(root any) (*scan, error) {
 	s := &scan{root: root, seen: map[string]bool{}, places: map[[2]string]string{}, aliases: map[string]bool{}}
-	if err := s.bound(root); err != nil {
+	if err := s.bound("", root); err != nil {
 		return nil, err
 	}
 	s.push("", root, "")
@@ -89,7 +89,7 @@ func scanSchema(root any) (*scan, error) {
 			return nil, &PlaceError{Pointer: p.pointer, Err: err}
 		}
 		if len(s.seen)+s.extra > MaxSubschemas {
-			return nil, tooLarge("more than %d subschemas", MaxSubschemas)
+			return nil, at(p.pointer, tooLarge("more than %d subschemas", MaxSubschemas))
 		}
 	}
 	if len(s.external) > 0 && !s.named {
@@ -102,31 +102,39 @@ func externalError(refs []string) error {
 	return &ReferenceError{Reference: slices.Min(refs), Outside: true}
 }
 
+// at is an error about a bound with the place where it is exceeded, unless that is the whole schema.
+func at(pointer string, err error) error {
+	if pointer == "" {
+		return err
+	}
+	return &PlaceError{Pointer: pointer, Err: err}
+}
+
 // bound checks the size of whatever could be compiled as a pattern, wherever it is:
 // references can turn any part of the document into a schema.
-func (s *scan) bound(v any) error {
+func (s *scan) bound(pointer string, v any) error {
 	switch v := v.(type) {
 	case []any:
-		for _, e := range v {
-			if err := s.bound(e); err != nil {
+		for i, e := range v {
+			if err := s.bound(pointer+"/"+strconv.Itoa(i), e); err != nil {
 				return err
 			}
 		}
 	case map[string]any:
 		if p, ok := v["pattern"].(string); ok {
 			if err := s.count(p); err != nil {
-				return err
+				return at(pointer, err)
 			}
 		}
 		if ps, ok := v["patternProperties"].(map[string]any); ok {
-			for p := range ps {
+			for _, p := range slices.Sorted(maps.Keys(ps)) {
 				if err := s.count(p); err != nil {
-					return err
+					return at(pointer, err)
 				}
 			}
 		}
-		for _, e := range v {
-			if err := s.bound(e); err != nil {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if err := s.bound(pointer+"/"+token(name), v[name]); err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"chimera.ai/engine/intake"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
 )
 
 // where is where a server is, what --here says of that, and the digest of what the server tells models.
@@ -84,6 +86,9 @@ func examine(at where, t mcp.Tool, have map[string]catalog.Template, others map[
 		return leave(err.Error())
 	}
 	if _, ds := compiler.ParseCatalog(compiler.Source{Name: toolsFile, Text: text}); ds.HasErrors() {
+		if why := unusable(t.Raw); why != "" {
+			return leave(why)
+		}
 		return leave(ds[0].Summary)
 	}
 	flags, err := intake.Flags(t.Raw)
@@ -94,6 +99,33 @@ func examine(at where, t mcp.Tool, have map[string]catalog.Template, others map[
 		x.warn(f)
 	}
 	return x
+}
+
+// unusable says which schema of a tool cannot be used and why: which bound it exceeds, and where. It is "" if both
+// can be.
+func unusable(definition json.RawMessage) string {
+	v, err := schemas.Decode(definition)
+	if err != nil {
+		return err.Error()
+	}
+	all, _ := v.(map[string]any)
+	for _, name := range []string{"inputSchema", "outputSchema"} {
+		if all[name] == nil {
+			continue
+		}
+		raw, err := json.Marshal(all[name])
+		if err == nil {
+			_, err = schemas.Compile(raw)
+		}
+		if err == nil {
+			continue
+		}
+		if inner := errors.Unwrap(err); inner != nil { // without the operation
+			err = inner
+		}
+		return fmt.Sprintf("its %s is not a usable JSON Schema: %s", name, err)
+	}
+	return ""
 }
 
 func (x *importedTool) warn(f intake.Flag) {
