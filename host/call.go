@@ -167,9 +167,10 @@ func pinOf(n *plan.Node) mcp.Pin {
 }
 
 // tool calls an MCP tool. The output is its structured content if the node's schema takes that, as
-// it does of a tool that declares it, else the protocol's object {content: […]}, else without
-// structured content the JSON of a single text block: which of them is a matter of the contract,
-// never of what the text happens to look like. A tool that the plan pins, by what it declares, where it
+// it does of a tool that declares it, else the protocol's object {content: […]}, else that with the
+// structured content beside it, {content: […], structuredContent: …}, or without structured content the
+// JSON of a single text block: which of them is a matter of the contract, never of what the text happens
+// to look like. A tool that the plan pins, by what it declares, where it
 // is or what its server says of itself, is looked at before it is called, and again after an effect.
 func (c children) tool(ctx context.Context, r activities.Request) (activities.Answer, error) {
 	n := r.Node
@@ -188,7 +189,9 @@ func (c children) tool(ctx context.Context, r activities.Request) (activities.An
 		forms = append(forms, result.Structured)
 	}
 	forms = append(forms, bytes.Join([][]byte{[]byte(`{"content":`), result.Content, []byte(`}`)}, nil))
-	if result.Structured == nil && result.Text != nil && json.Valid([]byte(*result.Text)) {
+	if result.Structured != nil { // last, so that a schema that takes less gets no more than it did
+		forms = append(forms, bytes.Join([][]byte{[]byte(`{"content":`), result.Content, []byte(`,"structuredContent":`), result.Structured, []byte(`}`)}, nil))
+	} else if result.Text != nil && json.Valid([]byte(*result.Text)) {
 		forms = append(forms, json.RawMessage(*result.Text))
 	}
 	return activities.Answer{Forms: forms, Snapshots: result.Snapshots}, nil
