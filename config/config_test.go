@@ -305,7 +305,7 @@ func TestRefused(t *testing.T) {
 		"role":             {"worker: {roles: [auditor]}", `worker.roles holds "auditor"; possible are engine, tools, guardian, effects`, "", diag.ConfigValue, 1, 17},
 		"twice":            {"worker: {roles: [tools, tools]}", "worker.roles holds tools twice", "", diag.ConfigValue, 1, 17},
 		"driver":           {"store: {driver: oracle}", `store.driver is "oracle"; possible are sqlite, postgres`, "", diag.ConfigValue, 1, 17},
-		"a written url":    {"store: {url: postgres://me:secret@host/x}", "store.url must be a reference to a secret, not the secret", "", diag.ConfigSecret, 1, 14},
+		"a written url":    {"store: {url: postgres://me:secret@host/x}", "store.url holds a password, which must be a reference to a secret", "", diag.ConfigSecret, 1, 14},
 		"a key's PIN":      {"guardian: {key: 'pkcs11:token=t;object=g?pin-value=1234'}", "guardian.key names no key on a token: not a usable PKCS #11 URI: pin-value is not supported: a URI is no secret, so it must not hold a PIN: give pin-source", "", diag.ConfigValue, 1, 17},
 		"no object":        {"ledger: {key: 'PKCS11:token=t'}", "ledger.key names no key on a token: not a usable PKCS #11 URI: it names no key: give object or id", "", diag.ConfigValue, 1, 15},
 		"a token's URL":    {"store: {url: 'pkcs11:token=t;object=u'}", "store.url must be a reference to a secret, not the secret", "", diag.ConfigSecret, 1, 14},

@@ -35,6 +35,7 @@ type key[T any] struct {
 	// required: there is an entry, or a section of one, only with this key.
 	required bool
 	// check, if not nil, says what is wrong with a text, which also matches pattern, if that is not "".
+	// A secret without a reference has to pass it, and without a check it is refused.
 	check   func(string) error
 	pattern string
 	doc     string
@@ -115,8 +116,8 @@ var keys = []key[Config]{
 		doc: "The database of published plans, runs and the audit log: `sqlite`, one file for one machine, or `postgres`."},
 	{name: "store.path", sort: path, at: func(c *Config) any { return &c.Store.Path },
 		doc: "SQLite's file. If `ledger.key` is not set, the log's key is made beside this file, with the extension `.key`."},
-	{name: "store.url", sort: secret, at: func(c *Config) any { return &c.Store.URL },
-		doc: "A reference to PostgreSQL's connection string, such as `${env:DATABASE_URL}`. `chimera migrate` prepares the database; a worker refuses a database that is not prepared."},
+	{name: "store.url", sort: secret, at: func(c *Config) any { return &c.Store.URL }, check: checkDatabase, pattern: databasePattern,
+		doc: "A reference to PostgreSQL's connection string, such as `${env:DATABASE_URL}`; or its URL with a reference for the password, or without one, where the server asks for none, or a certificate or a password file has it (`PGPASSFILE`): `postgres://worker@db.example.com/chimera`. `chimera migrate` prepares the database; a worker refuses a database that is not prepared."},
 	{name: "store.origin", sort: text, at: func(c *Config) any { return &c.Store.Origin },
 		doc: "The name of the audit log, as its checkpoints show it, such as `example.com/chimera`. It is the name in the log's key, so only processes without the key need to set it. A log keeps its name forever."},
 	{name: "store.blobs", sort: choice, oneOf: []string{"dir", "database"}, at: func(c *Config) any { return &c.Store.Blobs },

@@ -133,6 +133,9 @@ func valueText[T any](k key[T]) string {
 	case command:
 		return "path or name"
 	case secret:
+		if k.check != nil {
+			return "reference or URL"
+		}
 		return "reference"
 	case private:
 		return "reference or URI"
@@ -317,6 +320,9 @@ func valueSchema[T any](k key[T]) object {
 		o.Type, o.MaxItems, o.Items = "array", maxTexts, &object{Type: "string", MaxLength: maxText, Pattern: `\$\{(env|file):[^}]+\}`}
 	case secret:
 		o.Type, o.MaxLength, o.Pattern = "string", maxText, `\$\{(env|file):[^}]+\}`
+		if k.pattern != "" {
+			o.Pattern += "|" + k.pattern
+		}
 	case private:
 		o.Type, o.MaxLength, o.Pattern = "string", maxText, `\$\{(env|file):[^}]+\}|^[Pp][Kk][Cc][Ss]11:[^?]*=`
 	default:

@@ -79,7 +79,7 @@ func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 				wrong(item, article(k.sort))
 				return
 			}
-			if !l.references(item, name, true) {
+			if !l.references(item, name, written) {
 				return
 			}
 			list = append(list, Secret(item.Text))
@@ -94,12 +94,16 @@ func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 		return
 	}
 	if k.sort == secret || k.sort == private {
+		check := k.check
+		if check == nil {
+			check = written
+		}
 		if k.sort == private && pkcs11.IsURI(v.Text) {
 			if err := checkURI(v.Text); err != nil {
 				l.report(diag.ConfigValue, v.Range(), name+" "+err.Error(), k.doc)
 				return
 			}
-		} else if !l.references(v, name, true) {
+		} else if !l.references(v, name, check) {
 			return
 		}
 		*k.at(into).(*Secret) = Secret(v.Text)
@@ -176,9 +180,13 @@ func unfit(s string) string {
 	return ""
 }
 
-// references checks the references in a text. If must is set, it refuses a text without
-// one, so that nobody writes a secret into the file.
-func (l *loader) references(v *syntax.Value, name string, must bool) bool {
+// written is the check of a text without a reference where there must be one, so that nobody
+// writes a secret into the file.
+func written(string) error { return errors.New("must be a reference to a secret, not the secret") }
+
+// references checks the references in a text. A text without one has to pass check, if that is
+// not nil.
+func (l *loader) references(v *syntax.Value, name string, check func(string) error) bool {
 	if problem := unfit(v.Text); problem != "" {
 		l.report(diag.ConfigValue, v.Range(), name+" "+problem, "")
 		return false
@@ -189,8 +197,11 @@ func (l *loader) references(v *syntax.Value, name string, must bool) bool {
 		l.report(diag.ConfigSecret, v.Sub(bad.offset, bad.end), name+": "+bad.message, "")
 		return false
 	}
-	if must && !slices.ContainsFunc(parts, func(p part) bool { return p.scheme != "" }) {
-		l.report(diag.ConfigSecret, v.Range(), name+" must be a reference to a secret, not the secret",
+	if check == nil || slices.ContainsFunc(parts, func(p part) bool { return p.scheme != "" }) {
+		return true
+	}
+	if err := check(v.Text); err != nil {
+		l.report(diag.ConfigSecret, v.Range(), name+" "+err.Error(),
 			"Write ${env:NAME} for a variable of the environment, or ${file:PATH} for a file that only its owner can read.")
 		return false
 	}
@@ -227,7 +238,11 @@ func (l *loader) secrets(v *syntax.Value, name string, names *regexp.Regexp, wha
 			l.report(diag.ConfigValue, f.Value.Range(), fmt.Sprintf("%s.%s is a %s, but must be a string", name, f.Key.Text, f.Value.Kind), "Quote what looks like a number.")
 			continue
 		}
-		if l.references(f.Value, name+"."+f.Key.Text, names == headerName && strings.EqualFold(f.Key.Text, "Authorization")) {
+		var check func(string) error
+		if names == headerName && strings.EqualFold(f.Key.Text, "Authorization") {
+			check = written
+		}
+		if l.references(f.Value, name+"."+f.Key.Text, check) {
 			into[f.Key.Text] = Secret(f.Value.Text)
 		}
 	}
