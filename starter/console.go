@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"syscall"
 	"time"
 
 	flag "github.com/spf13/pflag"
@@ -211,7 +212,11 @@ func (p *Program) devCodec(ctx context.Context, settings config.Config, anyPort 
 		l, err = new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(name, "0"))
 	}
 	if err != nil {
-		return nil, unanswered("the codec endpoint (console.address) cannot listen: %s", err)
+		f := unanswered("the codec endpoint (console.address) cannot listen: %s", err)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, f.withHint("%s", anyPortHint)
+		}
+		return nil, f
 	}
 	p.later(func() error {
 		if err := l.Close(); !errors.Is(err, net.ErrClosed) {

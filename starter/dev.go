@@ -40,6 +40,9 @@ const (
 	maxLog = 16 << 20
 )
 
+// anyPortHint says what to do about a port that is in use.
+const anyPortHint = "With --any-port, chimera dev takes free ports in place of those in use."
+
 // devOptions are the flags of dev.
 type devOptions struct {
 	port, uiPort  int
@@ -127,13 +130,14 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	if err != nil {
 		return err
 	}
-	root, trusted, err := p.trusted(ctx, settings)
-	if err != nil {
-		return err
-	}
 	options, err := host.Store(settings)
 	if err != nil {
 		return misuse("%s", err)
+	}
+	keys := devKeysOf(settings, options)
+	root, trusted, err := p.trusted(ctx, settings)
+	if err != nil {
+		return err
 	}
 	var worker *running
 	if !o.noWorker {
@@ -154,6 +158,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	p.say("Temporal   %s (namespace %s)", server.Address, server.Namespace)
 	p.say("web pages  %s", server.UI)
 	p.say("state      %s", settings.Dev.Dir)
+	keys.say(p)
 	if worker != nil && worker.stated > 0 {
 		p.say("tools      %d of %s, stated", worker.stated, printable(fromHere(settings.ToolsFile)))
 	}
@@ -256,6 +261,7 @@ func (p *Program) server(ctx context.Context, settings config.Config, o devOptio
 	for {
 		server, err := devserver.Start(ctx, options)
 		var taken *devserver.PortError
+		inUse := errors.As(err, &taken)
 		switch {
 		case err == nil:
 			p.later(func() error {
@@ -266,12 +272,14 @@ func (p *Program) server(ctx context.Context, settings config.Config, o devOptio
 			return server, nil
 		case ctx.Err() != nil:
 			return nil, unanswered("interrupted")
-		case o.anyPort && errors.As(err, &taken) && taken.Port == options.Port && options.Port != 0:
+		case o.anyPort && inUse && taken.Port == options.Port && options.Port != 0:
 			p.say("port %d is in use; taking a free one", taken.Port)
 			options.Port = 0
-		case o.anyPort && errors.As(err, &taken) && taken.Port == options.UIPort && options.UIPort != 0:
+		case o.anyPort && inUse && taken.Port == options.UIPort && options.UIPort != 0:
 			p.say("port %d is in use; taking a free one", taken.Port)
 			options.UIPort = 0
+		case inUse:
+			return nil, unanswered("%s", err).withHint("%s", anyPortHint)
 		default:
 			return nil, unanswered("%s", err)
 		}

@@ -24,14 +24,21 @@ type devRuns struct {
 // devRun runs the plan of --run, once more if there is an input with which it is meant to
 // fail, and then stays up or ends.
 func (p *Program) devRun(ctx context.Context, d *devRuns, todo, failing *order) error {
-	t, result, err := p.devFollow(ctx, d, todo, p.finish)
+	if failing != nil {
+		p.say("\nrun 1 of 2: expected to succeed. A node that fails does not end it where the plan handles the failure.")
+	}
+	t, result, err := p.devFollow(ctx, d, todo, p.finishDev)
 	if err != nil {
 		return err
 	}
 	if failing != nil && result == nil {
-		p.say("\nonce more, with an input with which it is meant to fail")
+		p.say("\nrun 2 of 2: with an input with which it is expected to fail, and to undo what it has done.")
+		first := t
 		if t, result, err = p.devFollow(ctx, d, failing, p.finishFailing); err != nil {
 			return err
+		}
+		if result == nil {
+			p.say("\nBoth runs ended as expected:\n  %s has succeeded\n  %s has failed", first.Run, t.Run)
 		}
 	}
 	if _, onTerminal := terminal(p.Stderr); d.o.exit || !onTerminal {
@@ -98,6 +105,15 @@ func (p *Program) devFollow(ctx context.Context, d *devRuns, todo *order, finish
 	return t, result, p.verifyLedger(ctx, d.opened, t, d.conn.place.settings.Dev.Dir, d.trusted)
 }
 
+// finishDev is like finish, and says that a run has succeeded.
+func (p *Program) finishDev(t runRef, e client.Ending) error {
+	err := p.finish(t, e)
+	if err == nil {
+		p.say("the run %s %s", t.Run, verb(e.State))
+	}
+	return err
+}
+
 // finishFailing is like finish, for a run that is meant to fail and to undo what it has done.
 func (p *Program) finishFailing(t runRef, e client.Ending) error {
 	ended := p.finish(t, e)
@@ -107,7 +123,7 @@ func (p *Program) finishFailing(t runRef, e client.Ending) error {
 	if e.State != contract.RunFailed || e.Failure == nil || len(e.Failure.NotCompensated) > 0 {
 		return ended
 	}
-	p.say("as it was meant to, the run %s %s%s", t.Run, verb(e.State), printable(because(e.Failure)))
+	p.say("as expected, the run %s %s%s", t.Run, verb(e.State), printable(because(e.Failure)))
 	return nil
 }
 

@@ -137,6 +137,8 @@ func storeError(err error) error {
 	switch {
 	case errors.Is(err, store.ErrOptions):
 		return misuse("%s", err)
+	case errors.Is(err, keyring.ErrTaken):
+		return misuse("%s", err).withHint("Name another folder in ledger.subjects: an erasure in one database would destroy what opens the keys of persons in the other. If that database is gone for good, so is what this key opens: remove the folder.")
 	case keyless(err):
 		return unanswered("%s", err).withHint("Check ledger.subjects: the folder with the key that wraps the keys of persons must be the one that the deployment's workers have.")
 	case errors.Is(err, ledger.ErrConflict), errors.Is(err, ledger.ErrNotFound), errors.Is(err, ledger.ErrInvalid):
@@ -152,7 +154,7 @@ func storeError(err error) error {
 func denied(err error, what, role string) error {
 	f := unanswered("%s", err)
 	if errors.Is(err, ledger.ErrDenied) {
-		return f.withHint("The database's user (store.url) must be a member of %s %s.", role, what)
+		return f.withHint("The database's user (store.url) must be a member of %s %s. Whoever ran chimera migrate --grant makes it one: GRANT %s TO …", role, what, role)
 	}
 	return f
 }
@@ -170,13 +172,14 @@ type migration struct {
 	Driver string `json:"driver"`
 	// Steps is the number of migrations applied.
 	Steps int `json:"steps"`
-	// Made are the keys that were made, and Granted reports that the roles of the database
-	// have their rights.
+	// Made are the keys that were made, and Kept those that were there. Granted reports that the
+	// roles of the database have their rights.
 	Made    []madeKey `json:"made"`
+	Kept    []madeKey `json:"kept,omitempty"`
 	Granted bool      `json:"granted,omitempty"`
 }
 
-// madeKey is a key that migrate has made.
+// madeKey is a key that migrate has made, or kept.
 type madeKey struct {
 	// What is "log key", "payload key", "payload key of ROLE" or "subject keys".
 	What string `json:"what"`
@@ -186,32 +189,34 @@ type madeKey struct {
 	Public string `json:"public_key,omitempty"`
 }
 
-// String describes a key that was made.
-func (k madeKey) String() string {
-	text := "made: " + k.What + ": " + k.Path
+// describe says what was done with a key: it was made, or kept.
+func (k madeKey) describe(done string) string {
+	text := done + ": " + k.What + ": " + k.Path
 	if k.Public != "" {
 		text += "\npublic half of the " + k.What + ": " + k.Public
 	}
 	return text
 }
 
-// add makes a key, and notes it unless it was there before.
-func (m *migration) add(what, path string, there bool, err error) error {
-	if err != nil {
+// add notes a key that was made, unless it was there before, or the error of making it.
+func (m *migration) add(k madeKey, there bool, err error) error {
+	switch {
+	case err != nil:
 		return storeError(err)
-	}
-	if !there {
-		m.Made = append(m.Made, madeKey{What: what, Path: path})
+	case there:
+		m.Kept = append(m.Kept, k)
+	default:
+		m.Made = append(m.Made, k)
 	}
 	return nil
 }
 
-// addLogKey makes the key of the log of that name in a file, and notes it, with its public
-// half, unless it was there before.
+// addLogKey makes the key of the log of that name in a file, unless it is there, and notes it
+// with its public half.
 func (m *migration) addLogKey(file, origin string) error {
 	there := exists(file)
-	if err := store.NewKey(file, origin); err != nil || there {
-		return m.add("log key", file, there, err)
+	if err := store.NewKey(file, origin); err != nil {
+		return storeError(err)
 	}
 	raw, err := wholefile.Read(file, maxSecretKey)
 	if err != nil {
@@ -221,14 +226,16 @@ func (m *migration) addLogKey(file, origin string) error {
 	if err != nil {
 		return misuse("%s: %s", file, err)
 	}
-	m.Made = append(m.Made, madeKey{"log key", file, key.Public()})
-	return nil
+	return m.add(madeKey{"log key", file, key.Public()}, there, nil)
 }
 
 // say prints what was done.
 func (m *migration) say(p *Program) {
 	for _, k := range m.Made {
-		p.printf("%s\n", k)
+		p.printf("%s\n", k.describe("made"))
+	}
+	for _, k := range m.Kept {
+		p.printf("%s\n", k.describe("kept"))
 	}
 	if m.Granted {
 		p.printf("the database's roles have their rights\n")
@@ -292,13 +299,13 @@ func migrateCommand(p *Program, fs *flag.FlagSet) action {
 		if *newPayloadKey != "" {
 			there := exists(*newPayloadKey)
 			whole, err := makePayloadKey(*newPayloadKey)
-			if err := done.add("payload key", *newPayloadKey, there, err); err != nil {
+			if err := done.add(madeKey{What: "payload key", Path: *newPayloadKey}, there, err); err != nil {
 				return err
 			}
 			for _, pair := range roleKeys {
 				role, file, _ := strings.Cut(pair, "=")
 				there := exists(file)
-				if err := done.add("payload key of "+role, file, there, makeRoleKey(whole, pair)); err != nil {
+				if err := done.add(madeKey{What: "payload key of " + role, Path: file}, there, makeRoleKey(whole, pair)); err != nil {
 					return err
 				}
 			}
@@ -319,7 +326,7 @@ func migrateCommand(p *Program, fs *flag.FlagSet) action {
 			if looked == nil {
 				looked = store.NewSubjectKeys(ctx, options)
 			}
-			if err := done.add("subject keys", folder, there, looked); err != nil {
+			if err := done.add(madeKey{What: "subject keys", Path: folder}, there, looked); err != nil {
 				return err
 			}
 		}
@@ -329,7 +336,7 @@ func migrateCommand(p *Program, fs *flag.FlagSet) action {
 		}
 		if err != nil {
 			for _, k := range done.Made { // they stay
-				p.say("%s", k)
+				p.say("%s", k.describe("made"))
 			}
 			return storeError(err)
 		}

@@ -192,7 +192,6 @@ func (p *Program) publish(ctx context.Context, place *place, src compiler.Source
 			return ledger.Plan{}, misuse("%s@%s is not published: the ledger has statements of admins, and no root of trust is configured here", compiled.Name, compiled.Version).
 				withHint("Set trust.bootstrap, trust.pin and trust.author_key. A plan that nobody has signed would make each later audit verify fail.")
 		}
-		p.say("%s@%s is published unsigned: no root of trust is configured (trust.bootstrap)", compiled.Name, compiled.Version)
 	} else if key, err = root.author(bounded, p, place, at, author); err != nil {
 		return ledger.Plan{}, err
 	}
@@ -208,6 +207,9 @@ func (p *Program) publish(ctx context.Context, place *place, src compiler.Source
 		return ledger.Plan{}, denied(err, "to publish plans", store.Roles.Publisher)
 	case err != nil:
 		return ledger.Plan{}, untrusted(err)
+	}
+	if len(published.Signature) == 0 {
+		p.say("%s@%s is published unsigned: no root of trust is configured (trust.bootstrap)", compiled.Name, compiled.Version)
 	}
 	return published, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 
 	"chimera.ai/engine/config"
@@ -47,22 +48,36 @@ func (at *place) trustRoot(ctx context.Context, p *Program) (*trustRoot, error) 
 				return nil, err
 			}
 		}
-		if r, err = devTrustRoot(ctx, at.settings.Dev.Dir, at.opened.Ledger, key, false); err != nil {
-			return nil, unanswered("reading the root of trust: %s", err)
+		if r, err = devTrustRoot(ctx, at.settings.Dev.Dir, at.opened.Ledger, key, at.store.File(), false); err != nil {
+			return nil, unrooted(err)
 		}
 	}
 	at.root = r
 	return r, nil
 }
 
-// devTrustRoot returns the root of dev mode in a folder; own reports that this process is
-// chimera dev.
-func devTrustRoot(ctx context.Context, dir string, l ledger.Store, key *ledger.Key, own bool) (*trustRoot, error) {
-	r, err := devroot.Open(ctx, dir, l, trust.LogKey{Origin: key.Name(), Key: key.Public()}, own)
+// devTrustRoot returns the root of dev mode in a folder, for the ledger in a file; own reports
+// that this process is chimera dev.
+func devTrustRoot(ctx context.Context, dir string, l ledger.Store, key *ledger.Key, file string, own bool) (*trustRoot, error) {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return nil, err
+	}
+	r, err := devroot.Open(ctx, dir, l, trust.LogKey{Origin: key.Name(), Key: key.Public()}, file, own)
 	if err != nil {
 		return nil, err
 	}
 	return &trustRoot{bootstrap: r.Bootstrap, dev: r}, nil
+}
+
+// unrooted is the failure of a root of dev mode that cannot be read, or is that of another ledger.
+func unrooted(err error) error {
+	f := unanswered("reading the root of trust: %s", err)
+	var other *devroot.OtherError
+	if errors.As(err, &other) {
+		return f.withHint("Give each ledger a folder of its own (dev.dir, CHIMERA_DEV_DIR), or remove the other ledger.")
+	}
+	return f
 }
 
 // trusted returns what chimera dev trusts, before its worker starts, and writes it to
@@ -90,8 +105,8 @@ func (p *Program) trusted(ctx context.Context, settings config.Config) (*trustRo
 	defer func() { _ = opened.Close() }() // it has only been read
 	r := &trustRoot{bootstrap: b}
 	if b == nil && options.Driver != store.Postgres {
-		if r, err = devTrustRoot(ctx, settings.Dev.Dir, opened.Ledger, opened.Key, true); err != nil {
-			return nil, audit.Trust{}, unanswered("reading the root of trust: %s", err)
+		if r, err = devTrustRoot(ctx, settings.Dev.Dir, opened.Ledger, opened.Key, options.File(), true); err != nil {
+			return nil, audit.Trust{}, unrooted(err)
 		}
 	}
 	t, err := writeTrust(ctx, settings, opened, r)

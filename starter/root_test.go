@@ -19,7 +19,7 @@ func TestTrustFile(t *testing.T) {
 	opened, err := store.Open(t.Context(), store.Options{Dir: dir, Path: filepath.Join(dir, "ledger.db")})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, opened.Close()) })
-	r, err := devTrustRoot(t.Context(), dir, opened.Ledger, opened.Key, true)
+	r, err := devTrustRoot(t.Context(), dir, opened.Ledger, opened.Key, filepath.Join(dir, "ledger.db"), true)
 	require.NoError(t, err)
 	trusted, err := writeTrust(t.Context(), config.Config{Dev: config.Dev{Dir: dir}, Temporal: config.Temporal{Namespace: "here"}}, opened, r)
 	require.NoError(t, err)

@@ -61,6 +61,9 @@ author: fay
 			require.NoError(t, err)
 			require.Equal(t, exitUnanswered, code, "%s: %v: %s", role, c.args, said)
 			require.Contains(t, said, c.needs, "%s: %v", role, c.args)
+			if c.by != "" {
+				require.Contains(t, said, "GRANT "+c.needs+" TO", "%s: %v", role, c.args)
+			}
 		}
 		as(c.by).must(t, c.args...)
 	}

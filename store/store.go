@@ -71,7 +71,7 @@ func (o Options) String() string {
 	if o.Driver == Postgres {
 		return Postgres
 	}
-	return SQLite + ":" + o.path()
+	return SQLite + ":" + o.File()
 }
 
 // GoString hides the secrets from %#v.
@@ -111,7 +111,7 @@ func Open(ctx context.Context, o Options) (_ *Opened, err error) {
 	s := &Opened{Key: key}
 	switch o.Driver {
 	case "", SQLite:
-		s.Ledger, err = sqlite.Open(ctx, sqlite.Options{Path: o.path(), Origin: origin, Subjects: o.ring()})
+		s.Ledger, err = sqlite.Open(ctx, sqlite.Options{Path: o.File(), Origin: origin, Subjects: o.ring()})
 	case Postgres:
 		s.Ledger, err = postgres.Open(ctx, postgres.Options{URL: o.URL, Origin: origin, Subjects: o.ring()})
 	}
@@ -164,7 +164,7 @@ func OpenBlobs(ctx context.Context, o Options) (blobs blob.Store, done func() er
 	if o.Driver == Postgres {
 		s, err = postgres.Open(ctx, postgres.Options{URL: o.URL, Origin: o.Origin})
 	} else {
-		s, err = sqlite.Open(ctx, sqlite.Options{Path: o.path(), Origin: o.Origin})
+		s, err = sqlite.Open(ctx, sqlite.Options{Path: o.File(), Origin: o.Origin})
 	}
 	if err != nil {
 		return nil, nil, err
@@ -263,7 +263,7 @@ func (o Options) identity() (*ledger.Key, string, error) {
 	secret := o.Key
 	if secret == "" && o.Driver != Postgres && !o.Elsewhere {
 		var err error
-		if secret, err = ownKey(o.keyFile(), o.Origin); err != nil {
+		if secret, err = ownKey(o.KeyFile(), o.Origin); err != nil {
 			return nil, "", err
 		}
 	}
@@ -276,7 +276,7 @@ func (o Options) identity() (*ledger.Key, string, error) {
 	key, err := ledger.ParseKey(secret)
 	if err != nil {
 		if o.Key == "" {
-			err = fmt.Errorf("%s: %w", o.keyFile(), err)
+			err = fmt.Errorf("%s: %w", o.KeyFile(), err)
 		}
 		return nil, "", fmt.Errorf("%w: the log's key: %w", ErrOptions, err)
 	}
@@ -291,14 +291,16 @@ func (o Options) keyed(key *ledger.Key) (*ledger.Key, string, error) {
 	return key, key.Name(), nil
 }
 
-func (o Options) path() string {
+// File returns the path of SQLite's file.
+func (o Options) File() string {
 	if o.Path == "" {
 		return filepath.Join(o.Dir, "ledger.db")
 	}
 	return o.Path
 }
 
-func (o Options) keyFile() string { return o.beside(".key") }
+// KeyFile returns the path of the key that SQLite brings for its log.
+func (o Options) KeyFile() string { return o.beside(".key") }
 
 // ring returns the keyring, or nil.
 func (o Options) ring() *keyring.Ring {
@@ -313,7 +315,7 @@ func (o Options) ring() *keyring.Ring {
 
 // beside returns the path of what lies beside SQLite's file, with another extension.
 func (o Options) beside(extension string) string {
-	path := o.path()
+	path := o.File()
 	return strings.TrimSuffix(path, filepath.Ext(path)) + extension
 }
 
@@ -324,8 +326,8 @@ func (o Options) blobs() string { return filepath.Join(o.Dir, "blobs") }
 // folder of large values.
 func (o Options) Private() (all []string) {
 	if o.Driver != Postgres {
-		path := o.path()
-		all = append(all, path, path+"-wal", path+"-shm", path+"-journal", o.keyFile(), cmp.Or(o.Subjects, o.beside(".subjects")))
+		path := o.File()
+		all = append(all, path, path+"-wal", path+"-shm", path+"-journal", o.KeyFile(), cmp.Or(o.Subjects, o.beside(".subjects")))
 	} else if o.Subjects != "" {
 		all = append(all, o.Subjects)
 	}

@@ -14,6 +14,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"chimera.ai/engine/internal/devserver"
@@ -28,6 +29,8 @@ const (
 	guardianFile = "guardian.key"
 	// BootstrapFile names admin.key to whoever verifies.
 	BootstrapFile = "bootstrap.json"
+	// ledgerFile has the path of the ledger whose log the bootstrap names.
+	ledgerFile = "bootstrap.ledger"
 	// lockFile is held by whoever makes any of them.
 	lockFile = "trust.lock"
 )
@@ -35,8 +38,9 @@ const (
 const (
 	// lockTime bounds the wait for a process that makes these files.
 	lockTime = 10 * time.Second
-	// maxKey bounds the key's file, in bytes.
-	maxKey = 4 << 10
+	// maxKey bounds the key's file, in bytes, and maxPath that of a path.
+	maxKey  = 4 << 10
+	maxPath = 8 << 10
 )
 
 // Root is what dev mode trusts.
@@ -48,12 +52,25 @@ type Root struct {
 	Guardian *trust.Key
 }
 
+// Keys returns the paths of the private keys of dev mode in a folder.
+func Keys(dir string) []string {
+	return []string{filepath.Join(dir, adminFile), filepath.Join(dir, guardianFile)}
+}
+
+// OtherError reports that the folder is that of another ledger, which is still there.
+type OtherError struct{ Dir, Ledger string }
+
+func (e *OtherError) Error() string {
+	return fmt.Sprintf("%s has the keys of the ledger %s", e.Dir, e.Ledger)
+}
+
 // Open returns the root of trust of dev mode in a folder, and creates it if necessary: an
 // admin's key, which only its owner can read, and a bootstrap that names it and the log's
-// key. It fails if the source has statements based on another root. Only the owner of the
-// folder, chimera dev, replaces a root whose ledger or key was removed. Any number of
-// processes may call Open at once.
-func Open(ctx context.Context, dir string, source trust.Source, log trust.LogKey, own bool) (*Root, error) {
+// key. It fails if the source has statements based on another root, and with [OtherError] if
+// the folder is that of another ledger than that in file. Only the owner of the folder, chimera
+// dev, replaces a root whose ledger or key was removed. Any number of processes may call Open at
+// once.
+func Open(ctx context.Context, dir string, source trust.Source, log trust.LogKey, file string, own bool) (*Root, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -64,16 +81,21 @@ func Open(ctx context.Context, dir string, source trust.Source, log trust.LogKey
 		return nil, fmt.Errorf("waiting for %s: %w", lockFile, err)
 	}
 	defer held.Release()
+	bootstrap := filepath.Join(dir, BootstrapFile)
+	b, err := readBootstrap(bootstrap)
+	if err != nil {
+		return nil, err
+	}
+	if b != nil && b.Log != log {
+		if err := removed(dir, file); err != nil {
+			return nil, err
+		}
+	}
 	admin, err := readKey(filepath.Join(dir, adminFile))
 	if err != nil {
 		return nil, err
 	}
 	guardian, err := readKey(filepath.Join(dir, guardianFile))
-	if err != nil {
-		return nil, err
-	}
-	file := filepath.Join(dir, BootstrapFile)
-	b, err := readBootstrap(file)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +106,7 @@ func Open(ctx context.Context, dir string, source trust.Source, log trust.LogKey
 			return nil, err
 		}
 		if len(stated) > 0 {
-			return nil, fmt.Errorf("%s is not the bootstrap that the ledger's statements of authority rest on", file)
+			return nil, fmt.Errorf("%s is not the bootstrap that the ledger's statements of authority rest on", bootstrap)
 		}
 		if b, err = trust.DevBootstrap(log.Origin, owner(), admin, log, time.Now()); err != nil {
 			return nil, fmt.Errorf("making the bootstrap: %w", err)
@@ -93,14 +115,39 @@ func Open(ctx context.Context, dir string, source trust.Source, log trust.LogKey
 		if err != nil {
 			return nil, fmt.Errorf("making the bootstrap: %w", err)
 		}
-		if err := wholefile.Replace(file, append(raw, '\n')); err != nil {
+		if err := wholefile.Replace(bootstrap, append(raw, '\n')); err != nil {
 			return nil, err
 		}
 	}
 	if _, err := trust.Read(ctx, source, b); err != nil {
 		return nil, err
 	}
+	if own && b.Log == log {
+		if err := wholefile.Replace(filepath.Join(dir, ledgerFile), []byte(file+"\n")); err != nil {
+			return nil, err
+		}
+	}
 	return &Root{b, admin, guardian}, nil
+}
+
+// removed returns an [OtherError] if the folder is that of another ledger than that in file, which
+// is still there. A folder that an earlier build has made does not say whose it is.
+func removed(dir, file string) error {
+	raw, err := wholefile.Read(filepath.Join(dir, ledgerFile), maxPath)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading whose keys these are: %w", err)
+	}
+	other := strings.TrimSuffix(string(raw), "\n")
+	if other == file {
+		return nil
+	}
+	if _, err := os.Stat(other); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return &OtherError{dir, other}
 }
 
 // readBootstrap returns the bootstrap of dev mode, or nil if there is none.

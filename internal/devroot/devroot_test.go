@@ -29,7 +29,7 @@ func openStore(t *testing.T, dir, path string) *store.Opened {
 
 // openRoot opens the root of a folder for a ledger.
 func openRoot(t *testing.T, dir string, s *store.Opened, own bool) (*Root, error) {
-	return Open(t.Context(), dir, s.Ledger, trust.LogKey{Origin: s.Key.Name(), Key: s.Key.Public()}, own)
+	return Open(t.Context(), dir, s.Ledger, trust.LogKey{Origin: s.Key.Name(), Key: s.Key.Public()}, "", own)
 }
 
 func TestRoot(t *testing.T) {
@@ -81,6 +81,30 @@ func TestRoot(t *testing.T) {
 
 // TestRootAtOnce: of processes that come at once to a new folder, all trust the
 // same, and what each states is stated once.
+// TestRootOfAnotherLedger: a folder stays that of its ledger until that was removed.
+func TestRootOfAnotherLedger(t *testing.T) {
+	dir := t.TempDir()
+	root := func(s *store.Opened, path string, own bool) error {
+		_, err := Open(t.Context(), dir, s.Ledger, trust.LogKey{Origin: s.Key.Name(), Key: s.Key.Public()}, filepath.Join(dir, path), own)
+		return err
+	}
+	one, two := openStore(t, dir, "one.db"), openStore(t, dir, "two.db")
+	require.NoError(t, root(one, "one.db", true))
+	kept, err := os.ReadFile(filepath.Join(dir, BootstrapFile))
+	require.NoError(t, err)
+	for _, own := range []bool{true, false} {
+		var other *OtherError
+		require.ErrorAs(t, root(two, "two.db", own), &other)
+		require.Equal(t, OtherError{dir, filepath.Join(dir, "one.db")}, *other)
+	}
+	now, err := os.ReadFile(filepath.Join(dir, BootstrapFile))
+	require.NoError(t, err)
+	require.Equal(t, kept, now)
+	require.NoError(t, root(one, "one.db", true))
+	require.NoError(t, root(one, "moved.db", true), "the same log at another path")
+	require.NoError(t, root(two, "two.db", true), "moved.db is not there")
+}
+
 func TestRootAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	var all sync.WaitGroup

@@ -12,6 +12,8 @@
 // digits, and ID the first 16 hex digits of the SHA-256 of the key. The file has the key,
 // 32 random bytes in base64 (RFC 4648, section 4), and a line feed. N-ID names the
 // generation. The file origin has the name of the log whose ring it is, and a line feed.
+// The file database has what the database of that log is known by, and a line feed, unless an
+// earlier build has made the ring.
 //
 // The key of a subject is wrapped with AES-256-GCM: a nonce of 12 bytes, and the sealed
 // JSON {"key":…,"subject":…}, the key in base64, with the id of the subject's key as
@@ -48,6 +50,8 @@ var (
 	ErrMissing = errors.New("the key for the keys of subjects is missing")
 	// ErrForeign: the ring is that of another log.
 	ErrForeign = errors.New("the key for the keys of subjects is that of another log")
+	// ErrTaken: the ring is that of another database.
+	ErrTaken = errors.New("the key for the keys of subjects is that of another database")
 	// ErrWrapped: what is to be unwrapped was changed, or wrapped for something else.
 	ErrWrapped = errors.New("the key of a subject does not open")
 )
@@ -58,7 +62,8 @@ const (
 	// that were interrupted leave theirs until the next one.
 	maxGenerations = 1000
 	maxFile        = 256
-	maxOrigin      = 4096
+	// maxLabel bounds the files origin and database.
+	maxLabel = 8 << 10
 )
 
 // Ring is a folder of generations. Its methods read the files each time, since another
@@ -161,12 +166,20 @@ func idOf(key []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Create makes the folder and the first generation for a log, unless there is one, and returns
-// the newest. If several processes do so at once, the ring may get several. If the ring is that
-// of another log, the error is [ErrForeign].
-func (r *Ring) Create(origin string) (g Generation, err error) {
+// Create makes the folder and the first generation for a log in a database, unless there is one,
+// and returns the newest. If several processes do so at once, the ring may get several. If the ring
+// is that of another log, the error is [ErrForeign], and of another database [ErrTaken]: an erasure
+// in one database would destroy what opens the keys of the other.
+func (r *Ring) Create(origin, database string) (g Generation, err error) {
 	if err := r.own(origin); err != nil {
 		return g, err
+	}
+	is, err := r.Claim(database)
+	if err != nil {
+		return g, err
+	}
+	if is != database {
+		return g, fmt.Errorf("%w: %s", ErrTaken, r.dir)
 	}
 	all, err := r.Generations()
 	switch {
@@ -177,6 +190,10 @@ func (r *Ring) Create(origin string) (g Generation, err error) {
 	}
 	return g, err
 }
+
+// Claim makes the ring that of a database, unless it is that of one, and returns what the ring's
+// database is known by. The folder must be there.
+func (r *Ring) Claim(database string) (is string, err error) { return r.label("database", database) }
 
 // Renew makes a new generation for a log whose former ones are lost, and the folder if that is.
 func (r *Ring) Renew(origin string) (g Generation, err error) {
@@ -191,46 +208,68 @@ func (r *Ring) own(origin string) error {
 	if err := os.MkdirAll(r.dir, 0o700); err != nil {
 		return fmt.Errorf("make the keyring: %w", err)
 	}
+	is, err := r.label("origin", origin)
+	if err == nil && is != origin {
+		err = r.foreign(is)
+	}
+	return err
+}
+
+// label writes a file of one line, unless there is one, and returns the line that is there.
+func (r *Ring) label(name, line string) (is string, err error) {
+	path := filepath.Join(r.dir, name)
+	if is, err = labelled(path); !errors.Is(err, fs.ErrNotExist) {
+		return is, err
+	}
 	// The file is there whole, or not at all: nothing else would make another.
-	f, err := os.CreateTemp(r.dir, "origin-*")
+	f, err := os.CreateTemp(r.dir, name+"-*")
 	if err == nil {
-		_, err = f.WriteString(origin + "\n")
+		_, err = f.WriteString(line + "\n")
 		err = errors.Join(err, f.Sync(), f.Close())
 		if err == nil {
-			err = os.Link(f.Name(), filepath.Join(r.dir, "origin"))
+			err = os.Link(f.Name(), path)
 		}
 		err = errors.Join(err, os.Remove(f.Name()))
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return r.Of(origin)
+		return labelled(path)
 	}
 	if err == nil {
 		err = errors.Join(sync(r.dir), sync(filepath.Dir(r.dir)))
 	}
 	if err != nil {
-		return fmt.Errorf("make the keyring: %w", err)
+		return "", fmt.Errorf("make the keyring: %w", err)
 	}
-	return nil
+	return line, nil
 }
 
-// Of returns [ErrForeign] unless the ring is that of a log.
-func (r *Ring) Of(origin string) error {
-	path := filepath.Join(r.dir, "origin")
+// labelled returns the line of a file that label has written.
+func labelled(path string) (string, error) {
 	info, err := os.Lstat(path)
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxOrigin) {
-		return fmt.Errorf("%w: %s is not a file that was made for it", ErrForeign, path)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxLabel) {
+		return "", fmt.Errorf("%w: %s is not a file that was made for it", ErrForeign, path)
 	}
 	var raw []byte
 	if err == nil {
 		raw, err = os.ReadFile(path)
 	}
 	if err != nil {
-		return fmt.Errorf("read the keyring: %w", err)
+		return "", fmt.Errorf("read the keyring: %w", err)
 	}
-	if is := strings.TrimSuffix(string(raw), "\n"); is != origin {
-		return fmt.Errorf("%w: %s is of %.120q", ErrForeign, r.dir, is)
+	return strings.TrimSuffix(string(raw), "\n"), nil
+}
+
+// Of returns [ErrForeign] unless the ring is that of a log.
+func (r *Ring) Of(origin string) error {
+	is, err := labelled(filepath.Join(r.dir, "origin"))
+	if err == nil && is != origin {
+		err = r.foreign(is)
 	}
-	return nil
+	return err
+}
+
+func (r *Ring) foreign(origin string) error {
+	return fmt.Errorf("%w: %s is of %.120q", ErrForeign, r.dir, origin)
 }
 
 // Add makes a new generation, which is the newest.

@@ -17,13 +17,15 @@ func TestGenerations(t *testing.T) {
 	r := keyring.At(dir)
 	_, err := r.Generations()
 	require.ErrorIs(t, err, keyring.ErrNone)
-	first, err := r.Create("example.com/log")
+	first, err := r.Create("example.com/log", "db 1")
 	require.NoError(t, err)
-	again, err := r.Create("example.com/log")
+	again, err := r.Create("example.com/log", "db 1")
 	require.NoError(t, err)
 	require.Equal(t, first, again)
-	_, err = r.Create("example.com/other")
+	_, err = r.Create("example.com/other", "db 1")
 	require.ErrorIs(t, err, keyring.ErrForeign)
+	_, err = r.Create("example.com/log", "db 2")
+	require.ErrorIs(t, err, keyring.ErrTaken)
 	require.NoError(t, r.Of("example.com/log"))
 	all, err := r.Generations()
 	require.NoError(t, err)
@@ -65,7 +67,7 @@ func TestGenerations(t *testing.T) {
 	require.ErrorIs(t, err, keyring.ErrMissing)
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, left, 2, "the other key, and whose ring it is")
+	require.Len(t, left, 3, "the other key, and whose ring it is")
 	require.NotContains(t, left[0].Name(), first.Name)
 
 	// What an end in the midst of that leaves is no generation, and goes with the next.
@@ -79,7 +81,7 @@ func TestGenerations(t *testing.T) {
 	require.NoError(t, r.Destroy())
 	left, err = os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, left, 2)
+	require.Len(t, left, 3)
 	_, err = r.Generation(second.Name)
 	require.NoError(t, err, "what a link leads to stays")
 	require.NotEmpty(t, strings.TrimSpace(string(secret)))
@@ -118,11 +120,28 @@ func TestForeignFiles(t *testing.T) {
 	}
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "README"), []byte("x"), 0o600))
-	_, err := keyring.At(dir).Create("o")
+	_, err := keyring.At(dir).Create("o", "db")
 	require.NoError(t, err, "other files do not matter")
 	for _, name := range []string{"", "..", "../00000001-0123456789abcdef", "00000001-0123456789abcdef/x"} {
 		_, err = keyring.At(dir).Generation(name)
 		require.ErrorIs(t, err, keyring.ErrMissing, name)
 		require.Error(t, keyring.At(dir).Destroy(name), name)
 	}
+}
+
+// TestRingOfAnEarlierBuild: a ring without its database is that of the first that claims it.
+func TestRingOfAnEarlierBuild(t *testing.T) {
+	dir := t.TempDir()
+	r := keyring.At(dir)
+	_, err := r.Renew("example.com/log")
+	require.NoError(t, err)
+	for _, database := range []string{"db 1", "db 2"} {
+		is, err := r.Claim(database)
+		require.NoError(t, err)
+		require.Equal(t, "db 1", is)
+	}
+	_, err = r.Create("example.com/log", "db 1")
+	require.NoError(t, err)
+	_, err = r.Create("example.com/log", "db 2")
+	require.ErrorIs(t, err, keyring.ErrTaken)
 }

@@ -60,8 +60,10 @@ var dialect = sqlstore.Dialect{
 	Isolation: sql.LevelReadCommitted,
 	// A transaction's lock. Two chains whose names have the same hash merely
 	// wait for each other. The clock is read while it is held.
-	Lock:  "SELECT CASE WHEN pg_advisory_xact_lock(hashtextextended($1, 7)) IS NULL THEN 0 ELSE " + clock + " END",
-	Now:   "SELECT " + clock,
+	Lock: "SELECT CASE WHEN pg_advisory_xact_lock(hashtextextended($1, 7)) IS NULL THEN 0 ELSE " + clock + " END",
+	Now:  "SELECT " + clock,
+	// When it was first migrated, in microseconds since 1970; a restored one is the same.
+	Self:  "SELECT floor(extract(epoch FROM min(tstamp)) * 1000000)::text FROM goose_db_version",
 	Keys:  "= ANY($2)",
 	List:  func(keys []string) any { return keys },
 	Write: write,

@@ -152,7 +152,7 @@ func TestOtherRings(t *testing.T) {
 	require.NoError(t, s.Close())
 
 	foreign := keyring.At(filepath.Join(t.TempDir(), "foreign"))
-	_, err = foreign.Create("example.com/other")
+	_, err = foreign.Create("example.com/other", "another")
 	require.NoError(t, err)
 	for name, other := range map[string]*keyring.Ring{"empty": keyring.At(t.TempDir()), "old": keyring.At(oldRing), "foreign": foreign} {
 		o := o

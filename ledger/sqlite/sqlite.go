@@ -58,6 +58,7 @@ func dialect() sqlstore.Dialect {
 		// There is one writer: the transaction itself is the lock.
 		Lock:    "SELECT " + clock + " WHERE $1 IS NOT NULL",
 		Now:     "SELECT " + clock,
+		Self:    "SELECT file FROM pragma_database_list WHERE name = 'main'", // one that was removed may be made again
 		Keys:    "IN (SELECT value FROM json_each($2))",
 		List:    func(keys []string) any { return list(keys) },
 		Look:    true,

@@ -50,6 +50,8 @@ type Dialect struct {
 	// is more than one writer, and then reads the database's clock in milliseconds
 	// since 1970. Now reads the clock alone.
 	Lock, Now string
+	// Self reads what the keyring knows the database by: a text that stays, whatever it holds.
+	Self string
 	// Keys is the condition that a key is one of $2, a JSON list of texts or what
 	// List makes of them.
 	Keys string

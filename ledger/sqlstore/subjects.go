@@ -71,11 +71,19 @@ func (s *Store) Bind(ctx context.Context) error {
 		if err := t.beside(ctx, keysLock); err != nil {
 			return err
 		}
+		var database string
+		if err := t.row(ctx, t.d.Self).Scan(&database); err != nil {
+			return err
+		}
 		_, err := t.current(ctx)
+		if err == nil { // an earlier build may have made the ring
+			_, err = t.ring.Claim(database)
+			return unavailable(err)
+		}
 		if !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		g, err := t.ring.Create(t.origin)
+		g, err := t.ring.Create(t.origin, database)
 		if err != nil {
 			return unavailable(err)
 		}
