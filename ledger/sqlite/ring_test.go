@@ -116,7 +116,7 @@ func TestErasureFails(t *testing.T) {
 	require.Equal(t, left, names())
 	files, err := os.ReadDir(ring.String())
 	require.NoError(t, err)
-	require.Len(t, files, 2)
+	require.Len(t, files, 3)
 
 	for workflow, requester := range map[string]string{"w": "ada", "x": "", "y": "ada"} {
 		r, err := s.Run(t.Context(), workflow, "")
