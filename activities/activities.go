@@ -51,6 +51,9 @@ type Request struct {
 	// Run is the origin of the run, which a run has in common with all that continue it: after a
 	// reset or as new.
 	Run string
+	// Wanted ends when nobody wants the call any more. It is not made then, as of kind unsent, if nothing of
+	// it was sent; otherwise it goes on, since it may have an effect. Nil: it is wanted.
+	Wanted context.Context
 	// Fingerprint is that of the MCP tool which people have approved in place of the one that the node
 	// pins, and which differs from that in its words alone; or "".
 	Fingerprint string

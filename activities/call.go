@@ -54,7 +54,8 @@ const beatEvery = 3 * time.Second
 
 // beat heartbeats until the returned function is called, if the interpreter asks
 // for heartbeats. A heartbeat also cancels the call's context when the call is
-// cancelled or the run has ended.
+// cancelled or the run has ended. A call with a permit goes on then if it may have been sent, and
+// heartbeats, too: without them nobody would hear what it did.
 func beat(ctx context.Context, call *contract.Call) (stop func()) {
 	info := activity.GetInfo(ctx)
 	beat := contract.Beat{Spent: call.Spent + int(info.Attempt) - 1, Request: call.Request}
@@ -64,7 +65,10 @@ func beat(ctx context.Context, call *contract.Call) (stop func()) {
 	if info.HeartbeatTimeout == 0 {
 		return func() {}
 	}
-	done := make(chan struct{})
+	done, over := make(chan struct{}), ctx.Done()
+	if call.Permit != nil {
+		ctx, over = context.WithoutCancel(ctx), nil
+	}
 	go func() {
 		ticker := time.NewTicker(beatEvery)
 		defer ticker.Stop()
@@ -74,7 +78,7 @@ func beat(ctx context.Context, call *contract.Call) (stop func()) {
 				activity.RecordHeartbeat(ctx, beat)
 			case <-done:
 				return
-			case <-ctx.Done():
+			case <-over:
 				return
 			}
 		}
@@ -210,6 +214,9 @@ func invoke(ctx context.Context, caller Caller, r Request) (Answer, error) {
 	timeout := time.Duration(r.Node.TimeoutMS) * time.Millisecond
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNodeTimeout)
 	defer cancel()
+	if r.Wanted != nil && r.Wanted.Err() != nil {
+		return Answer{}, contract.Errorf(contract.Unsent, "%s was not called: nobody wants the call any more", r.Node.Activity())
+	}
 	answer, err := within(ctx, caller, r)
 	if err != nil && errors.Is(context.Cause(ctx), errNodeTimeout) && kindOf(ctx, err).Kind != contract.Unsent {
 		late := contract.Errorf(contract.Timeout, "%s did not answer within %s", r.Node.Activity(), timeout)

@@ -40,6 +40,12 @@ type EffectsStore interface {
 // on it calls without.
 func (f *Effects) Node(ctx context.Context, call contract.Call) (contract.Outcome, error) {
 	defer beat(ctx, &call)()
+	wanted := ctx
+	if call.Permit != nil {
+		steady, release := awaited(ctx)
+		defer release()
+		ctx = steady
+	}
 	store, stop := storing(ctx, 0)
 	defer stop()
 	var out contract.Outcome
@@ -47,7 +53,7 @@ func (f *Effects) Node(ctx context.Context, call contract.Call) (contract.Outcom
 	err := waited(store, f.Plans, call.Patient)
 	if err == nil && !call.Probe {
 		err = recovered("an effect", func() (err error) {
-			if out, asked.retry, err = f.call(ctx, store, &call); err != nil {
+			if out, asked.retry, err = f.call(ctx, store, wanted, &call); err != nil {
 				asked.listed, err = f.listed(store, &call, err)
 				return err
 			}
@@ -58,7 +64,30 @@ func (f *Effects) Node(ctx context.Context, call contract.Call) (contract.Outcom
 		out.Attempts = attempts
 	}
 	out.Request, out.Probed = call.Request, call.Probe
+	if e := new(contract.Error); call.Permit != nil && interrupted(wanted) && errors.As(err, &e) && e.Kind == contract.Unsent {
+		err = contract.Errorf(contract.WorkerLost, "this worker did not get to send the call: %w", err)
+	}
 	return out, asked.failed(ctx, err)
+}
+
+// awaited returns a context that ends as that of an activity does, but not because the run cancels it:
+// whatever may have an effect is awaited.
+func awaited(ctx context.Context) (context.Context, context.CancelFunc) {
+	steady, release := context.WithoutCancel(ctx), func() {}
+	if end, ok := ctx.Deadline(); ok {
+		steady, release = context.WithDeadline(steady, end)
+	}
+	steady, cancel := context.WithCancelCause(steady)
+	stop := context.AfterFunc(ctx, func() {
+		if interrupted(ctx) {
+			cancel(context.Cause(ctx))
+		}
+	})
+	return steady, func() {
+		stop()
+		cancel(nil)
+		release()
+	}
 }
 
 // listed stores the definition with which a failed call may be made once people have approved that,
@@ -104,8 +133,8 @@ func reviewable(pinned, listed json.RawMessage) bool {
 }
 
 // call makes the call of a node, or says what an earlier one did. ctx is the call's, store
-// that of reads and writes.
-func (f *Effects) call(ctx, store context.Context, call *contract.Call) (out contract.Outcome, retry *plan.Retry, err error) {
+// that of reads and writes, and wanted that of the activity.
+func (f *Effects) call(ctx, store, wanted context.Context, call *contract.Call) (out contract.Outcome, retry *plan.Retry, err error) {
 	n, err := find(store, f.Plans, call.Plan, call.Node)
 	if err != nil {
 		return out, nil, err
@@ -125,13 +154,14 @@ func (f *Effects) call(ctx, store context.Context, call *contract.Call) (out con
 	if call.Permit == nil {
 		out, err = f.recall(ctx, store, e, call)
 	} else {
-		out, err = f.act(ctx, store, e, call)
+		out, err = f.act(ctx, store, wanted, e, call)
 	}
 	return out, &n.spec.Retry, err
 }
 
-// act uses a permit for one call. ctx is the call's, store that of reads and writes.
-func (f *Effects) act(ctx, store context.Context, e *effect, call *contract.Call) (contract.Outcome, error) {
+// act uses a permit for one call. ctx is the call's, store that of reads and writes. A call that nobody
+// wants any more is claimed, too, and released: so the ledger says that it was not made.
+func (f *Effects) act(ctx, store, wanted context.Context, e *effect, call *contract.Call) (contract.Outcome, error) {
 	p, err := trust.VerifyPermit(e.state, call.Permit.Envelope, trust.Permit{Invocation: e.id, Call: e.call().Digest(call.Permit.Salt)}, time.Now())
 	if errors.Is(err, trust.ErrExpired) {
 		return contract.Outcome{}, lateUse(err)
@@ -163,7 +193,7 @@ func (f *Effects) act(ctx, store context.Context, e *effect, call *contract.Call
 	within, cancel := context.WithDeadline(ctx, begin.Add(lasts-overtime))
 	defer cancel()
 	request := e.node.request(e.input, e.run.Origin)
-	request.Fingerprint = e.fingerprint
+	request.Fingerprint, request.Wanted = e.fingerprint, wanted
 	answer, err := invoke(within, f.Caller, request)
 	var output any
 	if err == nil {

@@ -82,6 +82,9 @@ func (c children) call(ctx context.Context, r activities.Request) (activities.An
 		return activities.Answer{}, contract.Errorf(contract.Contract, "the role %s does not call %s: the configuration gives it to %s", c.role, n.Activity(), by[0])
 	}
 	c.pool = c.pool.For(mcp.Principal{Agent: r.Agent, Run: r.Run})
+	if r.Wanted != nil {
+		c.pool = c.pool.While(r.Wanted)
+	}
 	if n.Resource != nil {
 		return one(c.resource(ctx, n, r.Input))
 	}

@@ -111,7 +111,10 @@ func bankOf(t *testing.T, rules string, after int, tools ...banked) *bank {
 		if !strings.Contains(facts, "retry_policy:") {
 			facts += ", retry_policy: {max_retries: 0}"
 		}
-		fmt.Fprintf(&operations, "  - {provider_type: mcp, provider_name: bank, mode: deter, timeout_ms: 20000, trust_requirement: allow_auto, status: allow_auto, operation: %s, definition: %s}\n", facts, x.definition)
+		if !strings.Contains(facts, "timeout_ms:") {
+			facts += ", timeout_ms: 20000"
+		}
+		fmt.Fprintf(&operations, "  - {provider_type: mcp, provider_name: bank, mode: deter, trust_requirement: allow_auto, status: allow_auto, operation: %s, definition: %s}\n", facts, x.definition)
 		definitions = append(definitions, x.definition)
 	}
 	b.put(t, "tools", strings.Join(definitions, ","))

@@ -84,7 +84,9 @@ func (p *Pool) call(ctx context.Context, server, tool string, args json.RawMessa
 	if bad != nil {
 		return Result{}, bad
 	}
-	answer, c := s.through(ctx, Pin{}, func(c *conn) reply { return c.ask(ctx, tool, args) })
+	before, done := p.before(ctx)
+	defer done()
+	answer, c := s.through(before, Pin{}, func(c *conn) reply { return c.ask(before, ctx, tool, args) })
 	if answer.err != nil {
 		return Result{}, answer.err
 	}

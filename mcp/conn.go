@@ -132,6 +132,11 @@ type request struct {
 	asked string
 }
 
+// recall takes back a request of which nothing was sent, and reports whether it could: it is not sent then.
+func (r *request) recall() bool {
+	return r.stage.CompareAndSwap(queued, withdrawn) || r.stage.Load() == withdrawn
+}
+
 // The stages of a request: only one that is still queued is provably unsent.
 const (
 	queued int32 = iota
@@ -340,10 +345,13 @@ func (c *conn) Close() error {
 func (c *conn) GetSessionId() string { return "" }
 
 // stopped returns the error of a call whose context has ended. If nothing was sent, a
-// passed deadline is unsent; the details of a cancelled call say so too.
+// passed deadline is unsent, as is a call that nobody wants any more; the details of a cancelled call say
+// so too.
 func stopped(ctx context.Context, name, when string, wasSent bool) *contract.Error {
 	kind, word := contract.Unsent, "the deadline passed"
 	switch {
+	case context.Cause(ctx) == errWithdrawn:
+		word, wasSent = "the call was withdrawn", false // what was sent was a look before it
 	case ctx.Err() != context.DeadlineExceeded:
 		kind, word = contract.Cancelled, "the call was cancelled"
 	case wasSent:

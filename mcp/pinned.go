@@ -54,13 +54,15 @@ func (p *Pool) CallPinned(ctx context.Context, server, tool string, args json.Ra
 		return Result{}, bad
 	}
 	var seen contract.Snapshots
-	answer, c := s.through(ctx, pin, func(c *conn) reply {
+	before, done := p.before(ctx)
+	defer done()
+	answer, c := s.through(before, pin, func(c *conn) reply {
 		var err *contract.Error
 		seen = contract.Snapshots{}
-		if seen.Before, err = c.matches(ctx, tool, pin); err != nil {
+		if seen.Before, err = c.matches(before, tool, pin); err != nil {
 			return reply{err: c.unasked(err, fmt.Sprintf("%q was not called, since nobody knows whether it is the tool that was approved", tool))}
 		}
-		answer := c.ask(ctx, tool, args)
+		answer := c.ask(before, ctx, tool, args)
 		if answer.err != nil || !pin.Again {
 			return answer
 		}
@@ -292,11 +294,11 @@ func (l *looked) print(tool string) (printed, bool) {
 	return p, ok
 }
 
-// ask sends a call.
-func (c *conn) ask(ctx context.Context, tool string, args json.RawMessage) reply {
+// ask sends a call, unless before has ended until then, and waits for its answer until ctx ends.
+func (c *conn) ask(before, ctx context.Context, tool string, args json.RawMessage) reply {
 	params := map[string]any{"name": tool, "arguments": args}
 	if c.meta != nil {
 		params["_meta"] = c.meta
 	}
-	return c.roundTrip(ctx, string(mcp.MethodToolsCall), params)
+	return c.roundTripIf(before, ctx, string(mcp.MethodToolsCall), params)
 }

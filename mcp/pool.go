@@ -18,6 +18,8 @@ type Pool struct {
 	// work counts the starts in progress, and the sessions that are being ended.
 	work *sync.WaitGroup
 	of   Principal
+	// wanted is as While was given it, or nil.
+	wanted context.Context
 }
 
 // server is one configured server with its sessions.
@@ -89,6 +91,48 @@ func (p *Pool) For(of Principal) *Pool {
 	own.of = of
 	return &own
 }
+
+// While returns the pool for calls that are not wanted any more once a context has ended. A call of which
+// nothing was sent by then is not made, and fails with kind unsent. One that may have been sent goes on as
+// if nothing had happened, since it may have an effect: only its own context ends it. The pool has the same
+// servers and bounds, and is closed with p.
+func (p *Pool) While(wanted context.Context) *Pool {
+	own := *p
+	own.wanted = wanted
+	return &own
+}
+
+// before returns the context of what a call does before it is sent. Where calls may be unwanted, it ends
+// with errWithdrawn once the call is, or is cancelled: so it does only while nothing of the call was sent.
+func (p *Pool) before(ctx context.Context) (context.Context, context.CancelFunc) {
+	if p.wanted == nil {
+		return ctx, func() {}
+	}
+	steady := context.WithoutCancel(ctx)
+	release := func() {}
+	if end, ok := ctx.Deadline(); ok {
+		steady, release = context.WithDeadline(steady, end)
+	}
+	before, cancel := context.WithCancelCause(steady)
+	unwanted := context.AfterFunc(p.wanted, func() { cancel(errWithdrawn) })
+	cancelled := context.AfterFunc(ctx, func() {
+		if ctx.Err() == context.Canceled {
+			cancel(errWithdrawn)
+		}
+	})
+	if p.wanted.Err() != nil {
+		cancel(errWithdrawn) // at once: the other is a matter of time
+	}
+	return before, func() {
+		unwanted()
+		cancelled()
+		cancel(nil)
+		release()
+	}
+}
+
+// errWithdrawn is why something is not sent: nobody wants it any more.
+var errWithdrawn = errors.New("the request was withdrawn")
 
 // Close stops all servers and sessions and waits until they and all that they started have ended. Calls
 // in flight fail with kind transport, later ones with kind unsent. It may be called more

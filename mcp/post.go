@@ -78,8 +78,6 @@ type letter struct {
 	r    *request
 }
 
-var errWithdrawn = errors.New("the request was withdrawn")
-
 func (l *letter) Read(p []byte) (int, error) {
 	if !l.r.stage.CompareAndSwap(queued, sent) && l.r.stage.Load() == withdrawn {
 		return 0, errWithdrawn

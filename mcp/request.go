@@ -12,6 +12,12 @@ import (
 // roundTrip sends a request and waits for its answer, for the end of ctx, or for the end
 // of the session.
 func (c *conn) roundTrip(ctx context.Context, method string, params any) reply {
+	return c.roundTripIf(ctx, ctx, method, params)
+}
+
+// roundTripIf is roundTrip for a request that is not sent any more once before has ended. One that may
+// have been sent by then is waited for, until ctx ends.
+func (c *conn) roundTripIf(before, ctx context.Context, method string, params any) reply {
 	r := &request{method: method, answer: make(chan reply, 1)}
 	r.over, r.end = context.WithCancel(context.Background())
 	defer r.end()
@@ -42,7 +48,15 @@ func (c *conn) roundTrip(ctx context.Context, method string, params any) reply {
 	c.pending[r.id] = r
 	c.mu.Unlock()
 
-	c.link.send(ctx, &outgoing{line, r})
+	c.link.send(before, &outgoing{line, r})
+	select {
+	case answer := <-r.answer:
+		return answer
+	case <-before.Done():
+		if r.recall() {
+			return c.withdraw(before, r)
+		}
+	}
 	select {
 	case answer := <-r.answer:
 		return answer
@@ -65,7 +79,7 @@ func (c *conn) notRunning() *contract.Error {
 
 // withdraw gives up a request whose context has ended.
 func (c *conn) withdraw(ctx context.Context, r *request) reply {
-	unsent := r.stage.CompareAndSwap(queued, withdrawn)
+	unsent := r.recall()
 	c.mu.Lock()
 	waiting := c.pending[r.id] == r
 	if waiting {

@@ -58,7 +58,7 @@ func FuzzSession(f *testing.F) {
 		defer cancel()
 		var both sync.WaitGroup
 		both.Go(func() {
-			answer := c.ask(ctx, "tool", json.RawMessage(`{}`))
+			answer := c.ask(ctx, ctx, "tool", json.RawMessage(`{}`))
 			if answer.err == nil {
 				_, answer.err = c.judge(t.Context(), "tool", answer)
 			}

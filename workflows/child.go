@@ -33,6 +33,7 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 		TaskQueue: request.Queue, ActivityID: request.ActivityID, Summary: request.Summary,
 		ScheduleToCloseTimeout: lasting(request.Attempts, millis(request.StartMS), millis(request.TimeoutMS)),
 		ScheduleToStartTimeout: millis(request.StartMS), StartToCloseTimeout: millis(request.TimeoutMS), HeartbeatTimeout: millis(request.HeartbeatMS),
+		WaitForCancellation: request.Call.Permit != nil, // the outcome of an effect is awaited
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: millis(request.InitialMS), BackoffCoefficient: float64(request.MultiplierMilli) / 1000,
 			MaximumInterval: millis(request.MaxMS), MaximumAttempts: request.Attempts, NonRetryableErrorTypes: request.NonRetryable,

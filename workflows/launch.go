@@ -141,8 +141,12 @@ func (r *run) call(w *wait) {
 	r.meter.emit(size(&call))
 	options := r.options(w)
 	ctx := r.steady
-	if options.HeartbeatTimeout > 0 && !w.decided && !r.undoes(w) {
-		ctx = r.heeded // the outcome of an effect is awaited, and what undoes one goes on
+	switch {
+	case options.HeartbeatTimeout == 0 || r.undoes(w): // what undoes an effect goes on
+	case !w.decided:
+		ctx = r.heeded
+	case w.permit != nil: // the outcome of an effect is awaited
+		ctx, options.WaitForCancellation = r.permitted, true
 	}
 	w.future = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), r.plan.Nodes[w.node].Activity(), call)
 }

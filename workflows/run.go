@@ -24,9 +24,10 @@ const (
 type run struct {
 	// ctx is cancelled with the run. steady never is: the phases decide whether
 	// a cancellation reaches what is in flight. heeded is for calls that react
-	// to their cancellation.
-	ctx, steady, heeded workflow.Context
-	cancelHeeded        workflow.CancelFunc
+	// to their cancellation, and permitted for those of effects, which react to it
+	// only as long as nothing of them was sent.
+	ctx, steady, heeded, permitted workflow.Context
+	cancelHeeded, cancelPermitted  workflow.CancelFunc
 
 	info *workflow.Info
 	head plan.Head
@@ -95,6 +96,7 @@ func newRun(ctx workflow.Context, loaded *plan.Loaded, v *view) *run {
 	// The next execution has a key of its own, so ctx has none.
 	r.steady, _ = workflow.NewDisconnectedContext(sealedWith(ctx, r.key))
 	r.heeded, r.cancelHeeded = workflow.WithCancel(r.steady)
+	r.permitted, r.cancelPermitted = workflow.WithCancel(r.steady)
 	if r.toolsQueue == "" {
 		r.toolsQueue = contract.QueueTools
 	}

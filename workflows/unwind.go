@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"slices"
+
 	"go.temporal.io/sdk/workflow"
 
 	"chimera.ai/engine/contract"
@@ -14,20 +16,35 @@ func (r *run) unwind() {
 	r.cancelHeeded()
 	r.disarm()
 	r.withdraw(true)
+	r.recallEffects()
 	r.awaitEffects()
 	r.dismiss()
 	r.settleUp()
 	r.letGo()
 }
 
-// dismiss cancels the children in flight, and waits until each request is
-// delivered, since the server drops the requests of a run that has ended.
-func (r *run) dismiss() {
+// recallEffects cancels the calls of effects that are in flight. Those that were not sent are not made. In
+// histories from before this rule nothing is cancelled.
+func (r *run) recallEffects() {
+	permitted := func(w *wait) bool { return w.decided && w.permit != nil && !r.undoes(w) }
+	if !slices.ContainsFunc(r.flights, permitted) || workflow.GetVersion(r.steady, "engine/recall", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return
+	}
+	r.cancelPermitted()
+	r.cancelChildren(permitted)
+}
+
+// dismiss cancels the children in flight.
+func (r *run) dismiss() { r.cancelChildren(func(*wait) bool { return true }) }
+
+// cancelChildren cancels such children in flight, but those that undo an effect, and waits until each
+// request is delivered, since the server drops the requests of a run that has ended.
+func (r *run) cancelChildren(such func(*wait) bool) {
 	var asked []workflow.Future
 	// It cannot be cancelled, and fails in no other way.
 	_ = workflow.Await(r.steady, r.begun)
 	for _, w := range r.flights {
-		if w.kind == waitChild && w.child.Run != "" && !r.undoes(w) {
+		if w.kind == waitChild && w.child.Run != "" && !r.undoes(w) && such(w) {
 			asked = append(asked, workflow.RequestCancelExternalWorkflow(r.steady, w.child.Workflow, w.child.Run))
 		}
 	}
