@@ -150,8 +150,9 @@ type said struct{ endpoint, instructions string }
 func (c *conn) said() said { return said{c.introduction.Endpoint, c.instructions} }
 
 // mistook ends a session with another server than is pinned, unless another session would be like it, as far
-// as that is known: it may be the pin that is wrong, and others use the session. So it ends none that says
-// what the one before it was ended for, and one within MaxBackoff.
+// as that is known: it may be the pin that is wrong, and others use the session. So it ends one within
+// MaxBackoff, and one within MaxIdle if it says what the one before it was ended for: by then the server
+// may have been put right.
 func (t *tenant) mistook(c *conn, pin Pin) {
 	moved := pin.at(c.introduction.Endpoint) != nil
 	if moved {
@@ -161,7 +162,11 @@ func (t *tenant) mistook(c *conn, pin Pin) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.conn != c || !c.usable() || !moved && (t.mistaken == c.said() || time.Since(t.mistakenAt) < t.opts.MaxBackoff) {
+	pause := t.opts.MaxBackoff
+	if t.mistaken == c.said() {
+		pause = max(pause, t.opts.MaxIdle)
+	}
+	if t.conn != c || !c.usable() || !moved && time.Since(t.mistakenAt) < pause {
 		return
 	}
 	t.mistaken, t.mistakenAt, c.mistaken = c.said(), time.Now(), true
