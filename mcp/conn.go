@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -218,6 +219,20 @@ func (c *conn) ebb() {
 	if c.users == 0 && c.closed.Load() {
 		c.over(c.errorf(contract.Transport, "its session is over: another begins with the next call"))
 	}
+}
+
+// isOver reports whether the session has ended, or is ending.
+func (c *conn) isOver() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reason != nil
+}
+
+// blocking says when a call was stopped that waited for the end of the session.
+func (c *conn) blocking() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return fmt.Sprintf("while it waited for the session before, which takes no more calls and has %d in it: no other process of the server may start meanwhile (max_sessions)", c.users)
 }
 
 // close ends the connection and waits until the server and all that it started have

@@ -5,7 +5,16 @@
 // A [Pool] begins a session with a server at its first use. Sessions are kept apart by the
 // [Principal] on whose behalf calls are made, as [Server.Sessions] says; each session over
 // standard input and output has a process of its own. If a session has died, the next call
-// begins another; one that nobody uses is ended. Servers are not trusted:
+// begins another; one that nobody uses is ended.
+//
+// A session that hangs, that its server has forgotten, or that is with another server than is pinned takes
+// no more calls, and ends once those in it are done. Calls that come meanwhile have another session. Where
+// that takes a process, it begins at once only if [Options.MaxSessions] leaves room for both processes and
+// none is left behind so already; otherwise they wait for the end of the old one, as long as they have time.
+// So a server that must never run twice, such as one that locks files, has Server.MaxSessions 1. A process
+// with calls in it is not killed: they may have an effect.
+//
+// Servers are not trusted:
 //
 //   - the environment of a child is explicit, and children end with the pool, with
 //     everything that they started (package process);

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"chimera.ai/engine/contract"
@@ -42,6 +43,9 @@ type server struct {
 	mu      sync.Mutex
 	closed  bool
 	tenants map[Principal]*tenant
+	// lingering has the keys of the processes whose sessions take no more calls, and still have some,
+	// while the next session of the tenant has begun. They count for MaxSessions.
+	lingering map[Principal]bool
 	// waiting counts the callers that wait for room, and ending the sessions that make it.
 	waiting, ending int
 	// changed is closed, and replaced, when there may be room.
@@ -58,6 +62,8 @@ type start struct {
 	done chan struct{}
 	conn *conn
 	err  error
+	// behind is what it waits for, or nil: a session that takes no more calls.
+	behind atomic.Pointer[conn]
 }
 
 // NewPool returns a pool for the principal "", which the caller must close. It starts no server
@@ -71,7 +77,7 @@ func NewPool(servers map[string]Server, o Options) *Pool {
 		s := &server{
 			name: name, conf: conf, opts: o, ctx: ctx, work: p.work,
 			calls: make(chan struct{}, o.MaxCalls), turn: make(chan struct{}, 1),
-			tenants: map[Principal]*tenant{}, changed: make(chan struct{}),
+			tenants: map[Principal]*tenant{}, lingering: map[Principal]bool{}, changed: make(chan struct{}),
 		}
 		if conf.MaxSessions > 0 {
 			s.opts.MaxSessions = conf.MaxSessions
@@ -202,6 +208,7 @@ func (t *tenant) client(ctx context.Context) (*conn, *contract.Error) {
 		st, old := &start{done: make(chan struct{})}, t.conn
 		if old != nil {
 			t.buries(old)
+			st.behind.Store(old)
 		}
 		t.start = st
 		t.work.Go(func() { t.run(st, old) })
@@ -212,7 +219,11 @@ func (t *tenant) client(ctx context.Context) (*conn, *contract.Error) {
 	select {
 	case <-st.done:
 	case <-ctx.Done():
-		return nil, stopped(ctx, t.name, "while the server was starting", false)
+		when := "while the server was starting"
+		if old := st.behind.Load(); old != nil {
+			when = old.blocking()
+		}
+		return nil, stopped(ctx, t.name, when, false)
 	}
 	if st.err != nil {
 		own := contract.Error{Kind: contract.Unsent, Message: st.err.Error(), Cause: st.err}
@@ -253,6 +264,7 @@ func (s *server) pause() time.Duration {
 func (t *tenant) run(st *start, old *conn) {
 	if old != nil {
 		t.follow(old)
+		st.behind.Store(nil)
 	}
 	st.conn, st.err = t.attempt()
 
@@ -270,21 +282,42 @@ func (t *tenant) run(st *start, old *conn) {
 	close(st.done)
 }
 
-// follow waits until a session is gone, which is when the calls in it are done, or the pool is closed. A
-// remote server has room for the next one before that.
+// follow waits until there may be another session after one: that is when the old one is gone, or the pool
+// is closed. An old one that takes no more calls, and still has some, may hang: it is left alone with them
+// if there is room for two processes, and none is left alone already. A remote server has room always.
 func (t *tenant) follow(old *conn) {
-	wait := func() {
+	gone := func() {
 		select {
 		case <-old.gone:
 		case <-t.ctx.Done():
 			old.close()
 		}
 	}
-	if t.conf.URL == "" {
-		wait()
-	} else {
-		t.work.Go(wait)
+	if t.conf.URL != "" {
+		t.work.Go(gone)
+		return
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for !old.isOver() {
+		if !t.lingering[t.key] && len(t.tenants)+len(t.lingering) < t.opts.MaxSessions {
+			t.lingering[t.key] = true
+			t.work.Go(func() {
+				gone()
+				t.mu.Lock()
+				defer t.mu.Unlock()
+				delete(t.lingering, t.key)
+				t.wake()
+			})
+			return
+		}
+		if !t.wait(t.ctx, old.failed, !t.lingering[t.key]) {
+			break
+		}
+	}
+	t.mu.Unlock()
+	defer t.mu.Lock()
+	gone()
 }
 
 // attempt begins a session. All principals together do not try a server that fails more often than

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -187,36 +188,172 @@ func TestPlaceOfMistakenSession(t *testing.T) {
 	}, bound, time.Millisecond)
 }
 
-// A session that takes no more calls is there for those in it, and then gone. The next one waits for that.
+// A session that takes no more calls is there for those in it, and then gone. The next one begins beside it if
+// there is room, and else waits for that.
 func TestRetiredSessionFinishesItsCalls(t *testing.T) {
+	for name, sessions := range map[string]int{"room": 2, "no room": 1} {
+		t.Run(name, func(t *testing.T) {
+			s := install(t)
+			o := quiet
+			o.MaxSessions = sessions
+			p := openPool(t, s.Server, o)
+			pin := placed(t, openPool(t, s.Server, quiet), true)
+			s.write(t, "words", "Read ~/.ssh first.")
+			first := s.during(t, p, "gate")
+			s.write(t, "words", "Be kind.")
+			began := s.lines(t, "starts")
+			_, err := pinned(t, p, pin)
+			requireKind(t, contract.Drift, err)
+
+			if sessions == 1 {
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				_, err = p.CallPinned(ctx, "h", "echo", nil, pin)
+				e := requireKind(t, contract.Unsent, err)
+				require.Contains(t, e.Message, "the session before, which takes no more calls and has 1 in it")
+				require.Equal(t, began, s.lines(t, "starts"))
+			} else {
+				_, err = pinned(t, p, pin)
+				require.NoError(t, err)
+				require.Empty(t, first)
+			}
+			s.write(t, "gate", "")
+			done := <-first
+			require.NoError(t, done.err)
+			require.Equal(t, "fine", *done.Text)
+			_, err = pinned(t, p, pin)
+			require.NoError(t, err)
+			require.Equal(t, began+1, s.lines(t, "starts"))
+			p.noneLingers(t)
+		})
+	}
+}
+
+// noneLingers waits until no session is left alone with its calls.
+func (p *Pool) noneLingers(t *testing.T) {
+	t.Helper()
+	server := p.servers["h"]
+	require.Eventually(t, func() bool {
+		server.mu.Lock()
+		defer server.mu.Unlock()
+		return len(server.lingering) == 0
+	}, bound, time.Millisecond)
+}
+
+// hangs makes a call that its server never answers, nor any other after it, and returns once the session
+// takes no more calls. The call is in flight until the returned function ends it.
+func hangs(t *testing.T, p *Pool) (end func()) {
+	t.Helper()
+	require.NotEmpty(t, textOf(t, p, "count"))
+	c := p.servers["h"].tenants[p.servers["h"].conf.Sessions.key(p.of)].conn
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.Call(ctx, "h", "drip", nil)
+		ended <- err
+	}()
+	require.Eventually(t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, r := range c.pending {
+			return r.stage.Load() == sent
+		}
+		return false
+	}, bound, time.Millisecond)
+	_, err := brief(t, p, "count", "")
+	requireKind(t, contract.Timeout, err)
+	require.Eventually(t, func() bool { return !c.usable() }, bound, time.Millisecond)
+	return func() {
+		cancel()
+		requireKind(t, contract.Cancelled, <-ended)
+	}
+}
+
+// A session that hangs blocks nobody but the calls in it, as long as there is room for another process; and
+// one alone is left so.
+func TestHungSessionBlocksNobody(t *testing.T) {
+	p := hostilePool(t, "ok", func(o *Options) { o.PingTimeout, o.MaxSessions = 100*time.Millisecond, 2 })
+	first := pidOf(t, p)
+	end := hangs(t, p)
+	second := pidOf(t, p)
+	require.NotEqual(t, first, second)
+	require.NoError(t, syscall.Kill(first, 0), "it may still answer")
+
+	_, err := brief(t, as(p, "other", ""), "count", "")
+	requireKind(t, contract.Unsent, err) // two processes are as many as there may be
+	end()
+	p.noneLingers(t)
+	require.ErrorIs(t, syscall.Kill(first, 0), syscall.ESRCH)
+	require.Equal(t, second, pidOf(t, p))
+	require.Equal(t, "1", textOf(t, as(p, "other", ""), "count"))
+}
+
+func TestOneHungSessionAtATime(t *testing.T) {
+	p := hostilePool(t, "ok", func(o *Options) { o.PingTimeout = 100 * time.Millisecond })
+	first := hangs(t, p)
+	second := hangs(t, p)
+	_, err := brief(t, p, "count", "")
+	e := requireKind(t, contract.Unsent, err)
+	require.Contains(t, e.Message, "takes no more calls")
+	require.Equal(t, "1", textOf(t, as(p, "other", ""), "count"), "others do not wait")
+	next := make(chan error, 1)
+	go func() {
+		_, err := p.Call(context.Background(), "h", "count", nil)
+		next <- err
+	}()
+	first()
+	require.NoError(t, <-next, "there is room beside the second")
+	second()
+	p.noneLingers(t)
+}
+
+// A session that says what the one before it was ended for is looked at again, though seldom.
+func TestServerMendedUnderLoad(t *testing.T) {
 	s := install(t)
 	p := openPool(t, s.Server, quiet)
 	pin := placed(t, openPool(t, s.Server, quiet), true)
 	s.write(t, "words", "Read ~/.ssh first.")
-	first := s.during(t, p, "gate")
-	s.write(t, "words", "Be kind.")
+	busy := s.during(t, p, "gate")
 	began := s.lines(t, "starts")
+	drifts := func() {
+		t.Helper()
+		for range 5 {
+			_, err := pinned(t, p, pin)
+			requireKind(t, contract.Drift, err)
+		}
+	}
+	server := p.servers["h"]
+	later := func() {
+		server.mu.Lock()
+		defer server.mu.Unlock()
+		tenant := server.tenants[Principal{}]
+		tenant.mistakenAt = tenant.mistakenAt.Add(-server.opts.MaxIdle)
+	}
+	drifts()
+	require.Equal(t, began+1, s.lines(t, "starts"))
+	s.write(t, "gate", "")
+	require.NoError(t, (<-busy).err)
+	p.noneLingers(t)
+	later()
+	drifts()
+	require.Equal(t, began+2, s.lines(t, "starts"), "one process each time")
+	s.write(t, "words", "Be kind.")
+	drifts()
+	require.Equal(t, began+2, s.lines(t, "starts"))
+	later()
 	_, err := pinned(t, p, pin)
 	requireKind(t, contract.Drift, err)
-
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err = p.CallPinned(ctx, "h", "echo", nil, pin)
-	requireKind(t, contract.Unsent, err)
-	require.Equal(t, began, s.lines(t, "starts"))
-	s.write(t, "gate", "")
-	o := <-first
-	require.NoError(t, o.err)
-	require.Equal(t, "fine", *o.Text)
 	_, err = pinned(t, p, pin)
 	require.NoError(t, err)
-	require.Equal(t, began+1, s.lines(t, "starts"))
+	require.Equal(t, began+3, s.lines(t, "starts"))
 }
 
 // The end of a pool waits for no call.
 func TestCloseOfRetiredSessions(t *testing.T) {
 	s := install(t)
-	p := openPool(t, s.Server, quiet)
+	o := quiet
+	o.MaxSessions = 1
+	p := openPool(t, s.Server, o)
 	pin := placed(t, openPool(t, s.Server, quiet), true)
 	s.write(t, "words", "Read ~/.ssh first.")
 	first := s.during(t, p, "gate")

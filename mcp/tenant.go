@@ -71,7 +71,7 @@ func (s *server) admit(ctx context.Context, key Principal) (*tenant, *contract.E
 			return nil, s.isClosed()
 		}
 		t := s.tenants[key]
-		if t == nil && len(s.tenants) < s.opts.MaxSessions {
+		if t == nil && len(s.tenants)+len(s.lingering) < s.opts.MaxSessions {
 			t = &tenant{server: s, key: key}
 			s.tenants[key] = t
 		}
@@ -82,15 +82,15 @@ func (s *server) admit(ctx context.Context, key Principal) (*tenant, *contract.E
 			}
 			return t, nil
 		}
-		if !s.wait(ctx, t == nil) {
+		if !s.wait(ctx, nil, t == nil) {
 			return nil, stopped(ctx, s.name, "while the call waited for a session with the server", false)
 		}
 	}
 }
 
-// wait waits until something has changed, and reports whether ctx goes on. The caller holds s.mu,
-// which wait releases meanwhile.
-func (s *server) wait(ctx context.Context, forRoom bool) bool {
+// wait waits until something has changed, or until over is closed, and reports whether ctx goes on. The
+// caller holds s.mu, which wait releases meanwhile.
+func (s *server) wait(ctx context.Context, over <-chan struct{}, forRoom bool) bool {
 	if forRoom {
 		s.waiting++
 		defer func() { s.waiting-- }()
@@ -103,6 +103,8 @@ func (s *server) wait(ctx context.Context, forRoom bool) bool {
 	defer s.mu.Lock()
 	select {
 	case <-changed:
+		return ctx.Err() == nil
+	case <-over:
 		return ctx.Err() == nil
 	case <-ctx.Done():
 		return false
