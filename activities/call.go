@@ -196,6 +196,9 @@ func (n *node) request(input json.RawMessage, run string) Request {
 // schema. An error is about the best form.
 func (n *node) accept(forms []json.RawMessage) (any, error) {
 	first := error(contract.Errorf(contract.InvalidOutput, "%s returned nothing", n.spec.ID))
+	if n.spec.Structured {
+		first = contract.Errorf(contract.InvalidOutput, "%s returned no structuredContent, and the tool declares what that is", n.spec.ID)
+	}
 	for i, raw := range forms {
 		output, err := n.check(n.output, raw, contract.InvalidOutput, "the output of "+n.spec.ID)
 		if err == nil {

@@ -196,6 +196,7 @@ func (m *maker) node(i int) plan.Node {
 	out.TimeoutMS, out.Retry = n.Timeout, judge.Retry(n, n.Retry)
 	if t := n.Template; t != nil {
 		out.Fingerprint, out.Parts, out.Endpoints, out.Instructions, out.Resource = t.Fingerprint, t.Parts, t.Endpoints, t.Instructions, t.Resource
+		out.Structured = t.Definition != nil && t.OutputSchema != nil && !t.Given
 		out.InProcess = t.InProcess && n.ProviderType == plan.Skill
 	}
 	for _, f := range n.Fills {

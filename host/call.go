@@ -169,12 +169,13 @@ func pinOf(n *plan.Node) mcp.Pin {
 	return mcp.Pin{Fingerprint: n.Fingerprint, Parts: n.Parts, Endpoints: n.Endpoints, Instructions: n.Instructions, Again: n.Effect != plan.Pure}
 }
 
-// tool calls an MCP tool. The output is its structured content if the node's schema takes that, as
-// it does of a tool that declares it, else the protocol's object {content: […]}, else that with the
-// structured content beside it, {content: […], structuredContent: …}, or without structured content the
-// JSON of a single text block: which of them is a matter of the contract, never of what the text happens
-// to look like. A tool that the plan pins, by what it declares, where it
-// is or what its server says of itself, is looked at before it is called, and again after an effect.
+// tool calls an MCP tool. The output of one that declares what it returns is its structured content,
+// and no other. Otherwise it is the first of these that the node's schema takes: the structured content,
+// the protocol's object {content: […]}, that with the structured content beside it, {content: […],
+// structuredContent: …}, and without structured content the JSON of a single text block. Which of them is
+// a matter of the contract, never of what the text happens to look like. A tool that the plan pins, by
+// what it declares, where it is or what its server says of itself, is looked at before it is called, and
+// again after an effect.
 func (c children) tool(ctx context.Context, r activities.Request) (activities.Answer, error) {
 	n := r.Node
 	call := func() (mcp.Result, error) { return c.pool.Call(ctx, n.Provider, n.Operation, r.Input) }
@@ -190,6 +191,9 @@ func (c children) tool(ctx context.Context, r activities.Request) (activities.An
 	var forms []json.RawMessage
 	if result.Structured != nil {
 		forms = append(forms, result.Structured)
+	}
+	if n.Structured {
+		return activities.Answer{Forms: forms, Snapshots: result.Snapshots}, nil
 	}
 	forms = append(forms, bytes.Join([][]byte{[]byte(`{"content":`), result.Content, []byte(`}`)}, nil))
 	if result.Structured != nil { // last, so that a schema that takes less gets no more than it did

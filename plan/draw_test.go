@@ -341,6 +341,7 @@ func node(t *rapid.T, i, calls int, schema *rapid.Generator[int]) plan.Node {
 	}
 	if n.ProviderType == plan.MCP {
 		n.Instructions = rapid.SampledFrom([]string{"", "sha256:03"}).Draw(t, "instructions")
+		n.Structured = rapid.Bool().Draw(t, "structured")
 	}
 	for _, port := range names(t, "with") {
 		n.With = append(n.With, plan.PortTemplate{Port: port, Template: template(t, "template")})

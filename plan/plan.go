@@ -183,6 +183,9 @@ type Node struct {
 	// is that of what its MCP server tells models, or "".
 	Endpoints    []string `json:"endpoints,omitempty"`
 	Instructions string   `json:"instructions,omitempty"`
+	// Structured reports that the definition of the MCP tool has a schema of what it returns: only its
+	// structured content is the output.
+	Structured bool `json:"structured,omitempty"`
 	// Resource is given if the operation reads or lists resources of an MCP server.
 	Resource *Resource `json:"resource,omitempty"`
 	// InProcess reports that the operation is a Go function of the engine's

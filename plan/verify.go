@@ -111,7 +111,7 @@ func (p *Plan) verifyNode(i int) error {
 // bare reports whether the fields of a call are empty.
 func bare(n *Node) bool {
 	return n.ProviderType == "" && n.Provider == "" && n.Operation == "" && n.Mode == "" && n.Effect == "" && n.Trust == "" &&
-		n.TimeoutMS == 0 && n.Retry.zero() && n.Fingerprint == "" && n.Parts == nil && n.Endpoints == nil && n.Instructions == "" && n.Resource == nil && !n.InProcess && !n.Local && n.With == nil &&
+		n.TimeoutMS == 0 && n.Retry.zero() && n.Fingerprint == "" && n.Parts == nil && n.Endpoints == nil && n.Instructions == "" && !n.Structured && n.Resource == nil && !n.InProcess && !n.Local && n.With == nil &&
 		n.Plan == "" && n.IdempotencyPort == "" && n.Commit == nil && n.Taint == nil && n.Estimate == nil && n.Cost == nil && n.ForEach == nil &&
 		n.Undoes == 0 && !n.Called && n.Description == "" && n.Resources == nil && n.Priority == ""
 }
@@ -143,6 +143,8 @@ func (n *Node) verifyCall() error {
 	case n.InProcess && n.Endpoints != nil, n.Instructions != "" && n.ProviderType != MCP,
 		n.Parts != nil && (n.Fingerprint == "" || n.ProviderType != MCP || n.Resource != nil):
 		return errors.New("something is pinned that the operation does not have")
+	case n.Structured && (n.ProviderType != MCP || n.Resource != nil):
+		return errors.New("marked structured, but not a tool")
 	case n.Local && (!n.InProcess || n.Guarded() || n.Mode != Deter):
 		return errors.New("marked local, but not a pure deterministic skill in process that nobody reviews")
 	}

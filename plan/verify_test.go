@@ -77,6 +77,7 @@ func TestVerifyRefuses(t *testing.T) {
 		{"endpoints in disorder", second(func(n *plan.Node) { n.Endpoints = []string{"sha256:02", "sha256:01"} }), "the endpoints are not sorted"},
 		{"one endpoint twice", second(func(n *plan.Node) { n.Endpoints = []string{"sha256:01", "sha256:01"} }), "the endpoints are not sorted"},
 		{"an endpoint in process", first(func(n *plan.Node) { n.Endpoints = []string{"sha256:01"} }), "does not have"},
+		{"a structured skill", first(func(n *plan.Node) { n.Structured = true }), "not a tool"},
 		{"instructions of a skill", first(func(n *plan.Node) { n.Instructions = "sha256:01" }), "does not have"},
 		{"$input with endpoints", input(func(n *plan.Node) { n.Endpoints = []string{"sha256:01"} }), "calls nothing"},
 		{"$output with instructions", output(func(n *plan.Node) { n.Instructions = "sha256:01" }), "calls nothing"},
