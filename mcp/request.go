@@ -101,7 +101,7 @@ func (c *conn) withdraw(ctx context.Context, r *request) reply {
 	if asked != "" {
 		return reply{err: c.needsInput(asked)}
 	}
-	err := stopped(ctx, c.name, "after the request was sent", true)
+	err := stopped(ctx, c.name, "after "+r.method+" was sent", true)
 	err.Details = c.link.detail(err.Details)
 	return reply{err: err}
 }

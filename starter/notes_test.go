@@ -10,7 +10,8 @@ import (
 
 // notes is an MCP server that lists what tools.json has at that time. What a call finds as
 // then.json, it lists from then on. Each listing and each call is a line of notes.log. To what else is asked,
-// such as resources/list, it answers with the member of resources_list.json, a result or an error.
+// such as resources/list, it answers with the member of resources_list.json, a result or an error. The method
+// in the file hangs it answers never.
 func notes() {
 	note := func(line string) {
 		f, err := os.OpenFile("notes.log", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -32,6 +33,9 @@ func notes() {
 			} `json:"params"`
 		}
 		if json.Unmarshal(in.Bytes(), &m) != nil || m.ID == nil {
+			continue
+		}
+		if never, err := os.ReadFile("hangs"); err == nil && strings.TrimSpace(string(never)) == m.Method {
 			continue
 		}
 		answer := func(result string) { fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, result) }

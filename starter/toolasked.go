@@ -28,6 +28,8 @@ const (
 	askedAtOnce = 8
 	// patience is how long people wait before they are told for which server.
 	patience = 2 * time.Second
+	// askTime bounds how long one server may take to start and to say what it offers.
+	askTime = time.Minute
 )
 
 // askedPool is the pool of one server, as it is configured, with the tokens that it was sent, and its secrets.
@@ -37,9 +39,12 @@ type askedPool struct {
 	issued, secrets *redact.Secrets
 }
 
-// askEach starts servers of the configuration, and asks them side by side. failed has why others did not
-// answer: one whose secrets are not there is one of these. What is asked must not print.
-func askEach[T any](p *Program, names []string, ask func(pool askedPool, name string) (T, error)) (answers map[string]T, failed map[string]error, err error) {
+// asking asks one server, which must not print. Its context ends when the server has had its time.
+type asking[T any] func(ctx context.Context, pool askedPool, name string) (T, error)
+
+// askEach starts servers of the configuration, and asks them side by side, each for askTime at most. failed
+// has why others did not answer: one whose secrets are not there is one of these.
+func askEach[T any](ctx context.Context, p *Program, names []string, ask asking[T]) (answers map[string]T, failed map[string]error, err error) {
 	c, err := p.settings()
 	if err != nil {
 		return nil, nil, err
@@ -55,10 +60,14 @@ func askEach[T any](p *Program, names []string, ask func(pool askedPool, name st
 	results, slots := make(chan result, len(names)), make(chan struct{}, askedAtOnce)
 	for _, name := range names {
 		go func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
 			r := result{name: name}
-			r.answer, r.err = askIt(c, name, ask)
+			select {
+			case slots <- struct{}{}:
+				defer func() { <-slots }()
+				r.answer, r.err = askIt(ctx, cmp.Or(p.askTime, askTime), c, name, ask)
+			case <-ctx.Done():
+				r.err = unanswered("it was not asked: interrupted")
+			}
 			results <- r
 		}()
 	}
@@ -84,20 +93,23 @@ func askEach[T any](p *Program, names []string, ask func(pool askedPool, name st
 }
 
 // askOne asks one server of the configuration.
-func askOne[T any](p *Program, name string, ask func(pool askedPool, name string) (T, error)) (answer T, err error) {
-	answers, failed, err := askEach(p, []string{name}, ask)
+func askOne[T any](ctx context.Context, p *Program, name string, ask asking[T]) (answer T, err error) {
+	answers, failed, err := askEach(ctx, p, []string{name}, ask)
 	return answers[name], cmp.Or(err, failed[name])
 }
 
-// askIt asks a server of a configuration.
-func askIt[T any](c config.Config, name string, ask func(pool askedPool, name string) (T, error)) (answer T, err error) {
+// askIt asks a server of a configuration, which may take as long as bound says.
+func askIt[T any](ctx context.Context, bound time.Duration, c config.Config, name string, ask asking[T]) (answer T, err error) {
 	server, secrets, err := serverOf(c, name)
 	if err != nil {
 		return answer, err
 	}
 	issued := redact.New(nil)
 	pool := askedPool{mcp.NewPool(map[string]mcp.Server{name: server}, mcp.Options{Logger: slog.New(slog.DiscardHandler), Issued: issued.Add}), server, issued, secrets}
-	answer, err = ask(pool, name)
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	answer, err = ask(ctx, pool, name)
+	late := err != nil && ctx.Err() == context.DeadlineExceeded
 	if closed := pool.Close(); err == nil && closed != nil {
 		err = closed
 	}
@@ -105,6 +117,9 @@ func askIt[T any](c config.Config, name string, ask func(pool askedPool, name st
 		return answer, err
 	}
 	f := noAnswer(err, issued, secrets)
+	if late {
+		f = f.withHint("A server has %s to start, and to say what it offers.", bound)
+	}
 	if denied := (*dial.Denied)(nil); errors.As(err, &denied) {
 		f = f.withHint("If the server is meant to be there, set mcpServers.%s.addresses, such as [\"%s/%d\"].", name, denied.Addr, denied.Addr.BitLen())
 	}
@@ -193,20 +208,18 @@ type introduced struct {
 }
 
 // introduce asks a server what it says of itself, and what it offers.
-func introduce(ctx context.Context) func(askedPool, string) (introduced, error) {
-	return func(pool askedPool, name string) (s introduced, err error) {
-		if s.Server, err = live.Ask(ctx, pool.Pool, name, nil); err != nil {
-			return s, err
-		}
-		if err := pool.resources(ctx, name, &s.Server); err != nil {
-			return s, err
-		}
-		if s.place, err = pool.server.Endpoint(); err != nil {
-			return s, negative("the server %s: %s", foreign(name), foreign(err.Error()))
-		}
-		s.files = loaded(pool.server, s.place)
-		return s, pool.clean(name, &s.Server)
+func introduce(ctx context.Context, pool askedPool, name string) (s introduced, err error) {
+	if s.Server, err = live.Ask(ctx, pool.Pool, name, nil); err != nil {
+		return s, err
 	}
+	if err := pool.resources(ctx, name, &s.Server); err != nil {
+		return s, err
+	}
+	if s.place, err = pool.server.Endpoint(); err != nil {
+		return s, negative("the server %s: %s", foreign(name), foreign(err.Error()))
+	}
+	s.files = loaded(pool.server, s.place)
+	return s, pool.clean(name, &s.Server)
 }
 
 // loaded are the files among the arguments of a server that is started here, unless it has pins: relative

@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,29 +35,87 @@ func (u *untilSaid) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestWaitingIsSaid: whoever waits is told for which servers.
+// hanging makes a folder with servers that have one tool. Each is called as the method that it never answers,
+// but for the one called quick.
+func hanging(t *testing.T, methods ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Chdir(dir)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	notes := filepath.Join(dir, "notes") // as in the scripts
+	require.NoError(t, os.Symlink(self, notes))
+	settings := "mcpServers:\n"
+	for _, method := range methods {
+		name := strings.ReplaceAll(method, "/", "-")
+		require.NoError(t, os.Mkdir(name, 0o700))
+		for file, text := range map[string]string{
+			"hangs":           method,
+			"tools.json":      `[{"name":"read","inputSchema":{"type":"object"}}]`,
+			"initialize.json": `{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"resources":{}},"serverInfo":{"name":"notes","version":"1"}}`,
+		} {
+			require.NoError(t, os.WriteFile(filepath.Join(name, file), []byte(text), 0o600))
+		}
+		settings += fmt.Sprintf("  %s: {command: %s, cwd: %s}\n", name, notes, name)
+	}
+	require.NoError(t, os.WriteFile("chimera.yaml", []byte(settings), 0o600))
+}
+
+// TestSilentServers: a server that does not say in time what it offers is named with what it was asked, and the
+// others go on. One that does not list its resources has its tools.
+func TestSilentServers(t *testing.T) {
+	const late = "tools-list: %sMCP server tools-list: the deadline passed after tools/list was sent\n  A server has 5s to start, and to say what it offers.\n"
+	for name, c := range map[string]struct {
+		servers, args  []string
+		stdout, stderr string
+	}{
+		"list": {[]string{"quick", "tools/list"}, []string{"tools", "list"},
+			`^not in the catalog quick/read sha256:[0-9a-f]{64}\n$`, fmt.Sprintf(late, "")},
+		"import": {[]string{"quick", "tools/list", "resources/list"}, []string{"tools", "import", "tools-list", "resources-list", "quick", "--yes"},
+			`(?s)^new        resources-list/read .*new        quick/read irreversible manual_review\n$`,
+			`resources-list: its resources are left out: .*after resources/list was sent\n` + fmt.Sprintf(late, "nothing is imported: ")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hanging(t, c.servers...)
+			var stdout, stderr bytes.Buffer
+			p := &Program{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, askTime: 5 * time.Second}
+			require.NoError(t, p.Parse(c.args))
+			err := p.Run(t.Context())
+			require.NoError(t, p.Close())
+			var f *failure
+			require.ErrorAs(t, err, &f)
+			require.Equal(t, exitUnanswered, f.code, stderr.String())
+			require.Regexp(t, c.stdout, stdout.String())
+			require.Regexp(t, c.stderr, stderr.String())
+		})
+	}
+}
+
+// TestWaitingIsSaid: whoever waits is told for which servers, and after an interrupt what became of all.
 func TestWaitingIsSaid(t *testing.T) {
-	for _, args := range [][]string{{"tools", "list"}, {"tools", "import", "quick", "slow", "--yes"}} {
-		t.Run(args[1], func(t *testing.T) {
-			dir := t.TempDir()
-			t.Chdir(dir)
-			self, err := os.Executable()
-			require.NoError(t, err)
-			require.NoError(t, os.Symlink(self, filepath.Join(dir, "notes"))) // as the scripts do
-			require.NoError(t, os.WriteFile("tools.json", []byte(`[{"name":"read","inputSchema":{"type":"object"}}]`), 0o600))
-			require.NoError(t, os.WriteFile("chimera.yaml", []byte("mcpServers:\n  quick: {command: ./notes}\n  slow: {command: tail, args: [-f, /dev/null]}\n"), 0o600))
+	for _, c := range []struct {
+		args []string
+		said string
+	}{
+		{[]string{"tools", "list"}, `MCP server tools-list: the call was cancelled after tools/list was sent$`},
+		{[]string{"tools", "import", "quick", "tools-list", "--yes"},
+			`quick: nothing is imported: (it has answered, and the import was interrupted|.* (was sent|was starting))\ntools-list: nothing is imported: MCP server tools-list: the call was cancelled after tools/list was sent$`},
+	} {
+		t.Run(c.args[1], func(t *testing.T) {
+			hanging(t, "quick", "tools/list")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			stderr := &untilSaid{line: regexp.MustCompile("(?m)^waiting for (quick, )?slow$"), cancel: cancel}
+			stderr := &untilSaid{line: regexp.MustCompile("(?m)^waiting for (quick, )?tools-list$"), cancel: cancel}
 			var stdout bytes.Buffer
 			p := &Program{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: stderr}
-			require.NoError(t, p.Parse(args))
-			err = p.Run(ctx)
+			require.NoError(t, p.Parse(c.args))
+			err := p.Run(ctx)
 			require.NoError(t, p.Close())
 			var f *failure
 			require.ErrorAs(t, err, &f)
 			require.Equal(t, exitUnanswered, f.code)
 			require.Regexp(t, stderr.line, stderr.all.String())
+			require.Regexp(t, c.said, strings.TrimSpace(stderr.all.String()))
 			require.Error(t, ctx.Err(), "it ended before anybody was told")
 		})
 	}

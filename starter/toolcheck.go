@@ -154,7 +154,7 @@ func (p *Program) offers(ctx context.Context, catalogFile string, servers []stri
 			p.say("the catalog has nothing of the MCP servers of the configuration")
 		}
 	}
-	offered, failed, err := askEach(p, servers, func(pool askedPool, name string) (s live.Server, err error) {
+	offered, failed, err := askEach(ctx, p, servers, func(ctx context.Context, pool askedPool, name string) (s live.Server, err error) {
 		if s, err = live.Ask(ctx, pool.Pool, name, env.catalog.Templates); err != nil {
 			return s, err
 		}
@@ -186,7 +186,7 @@ func readsResources(c *catalog.Catalog, server string) bool {
 
 // listed lists the tools of a server of the configuration.
 func (p *Program) listed(ctx context.Context, server string) ([]mcp.Tool, error) {
-	return askOne(p, server, func(pool askedPool, name string) ([]mcp.Tool, error) {
+	return askOne(ctx, p, server, func(ctx context.Context, pool askedPool, name string) ([]mcp.Tool, error) {
 		tools, err := pool.Tools(ctx, name)
 		if err != nil {
 			return nil, err

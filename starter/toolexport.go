@@ -148,7 +148,7 @@ func toolDiffCommand(p *Program, fs *flag.FlagSet) action {
 			return negative("the catalog has no definition of %s with which to compare", foreign(operands[0])).
 				meant("", operands[0], known, p.command("tools", "import", server)+" writes one.")
 		}
-		is, err := askOne(p, server, func(pool askedPool, name string) (is introduced, err error) {
+		is, err := askOne(ctx, p, server, func(ctx context.Context, pool askedPool, name string) (is introduced, err error) {
 			if is.Server, err = live.Ask(ctx, pool.Pool, name, env.catalog.Templates); err != nil {
 				return is, err
 			}

@@ -197,7 +197,7 @@ func (p *Program) importTools(ctx context.Context, ask *asker, o *intakeOptions,
 	if err != nil {
 		return err
 	}
-	if err := p.without(o, &c, unanswering, len(offered)); err != nil {
+	if err := p.without(ctx, o, &c, unanswering, len(offered)); err != nil {
 		return err
 	}
 	if err := o.check(offered, had.base, len(unanswering) == 0); err != nil {
@@ -293,6 +293,9 @@ func (p *Program) intake(ask *asker, o *intakeOptions, server string, is introdu
 			return answer, err
 		}
 	}
+	if len(tools)+len(answer.Tools)+len(left) == 0 {
+		p.say("%s: it has no tools", foreign(server))
+	}
 	for _, f := range slices.Concat(intake.FlagNames(names), intake.FlagKnown(server, names, known)) {
 		for _, x := range open {
 			if f.Path == "" || f.Path == fmt.Sprintf("/%d", slices.Index(names, x.Name)) {
@@ -319,10 +322,10 @@ func (p *Program) intake(ask *asker, o *intakeOptions, server string, is introdu
 // introspect asks servers what they offer, twice: their tools must be equal. failed has why nothing is
 // known of the others.
 func (p *Program) introspect(ctx context.Context, servers []string) (offered map[string]introduced, failed map[string]error, err error) {
-	if offered, failed, err = askEach(p, servers, introduce(ctx)); err != nil {
+	if offered, failed, err = askEach(ctx, p, servers, introduce); err != nil {
 		return nil, nil, err
 	}
-	again, gone, err := askEach(p, slices.Collect(maps.Keys(offered)), introduce(ctx))
+	again, gone, err := askEach(ctx, p, slices.Collect(maps.Keys(offered)), introduce)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -345,8 +348,13 @@ func (p *Program) introspect(ctx context.Context, servers []string) (offered map
 			offered[name] = is
 		}
 	}
-	for name := range failed {
-		delete(offered, name)
+	for name := range offered {
+		if ctx.Err() != nil {
+			failed[name] = unanswered("it has answered, and the import was interrupted")
+		}
+		if failed[name] != nil {
+			delete(offered, name)
+		}
 	}
 	return offered, failed, nil
 }

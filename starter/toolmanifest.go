@@ -68,7 +68,7 @@ func (p *Program) declared(ctx context.Context, m *trust.Manifest, catalogFile s
 	if env.findings.HasErrors() {
 		return "", &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
 	}
-	offered, err := askOne(p, m.Provider, introduce(ctx))
+	offered, err := askOne(ctx, p, m.Provider, introduce)
 	if err != nil {
 		return "", err
 	}

@@ -44,7 +44,7 @@ func (a askedPool) resources(ctx context.Context, server string, s *live.Server)
 			err = nil
 		}
 	}
-	if s.Looked = err == nil; err != nil && len(s.Tools)+len(s.Resources) > 0 && ctx.Err() == nil {
+	if s.Looked = err == nil; err != nil && len(s.Tools)+len(s.Resources) > 0 && ctx.Err() != context.Canceled {
 		s.Unlisted, err = err, nil
 	}
 	return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,7 +14,7 @@ import (
 )
 
 // without says of which servers nothing is imported, and fails if there are no others.
-func (p *Program) without(o *intakeOptions, c *config.Config, failed map[string]error, others int) error {
+func (p *Program) without(ctx context.Context, o *intakeOptions, c *config.Config, failed map[string]error, others int) error {
 	for _, name := range slices.Sorted(maps.Keys(failed)) {
 		if slices.Contains(o.added, name) {
 			p.say("%s stays in %s, and nothing of it is imported: %s tries again", foreign(name), cmp.Or(c.File, config.DefaultFile), p.command("tools", "import", name))
@@ -26,6 +27,9 @@ func (p *Program) without(o *intakeOptions, c *config.Config, failed map[string]
 			continue
 		}
 		return failed[name]
+	}
+	if ctx.Err() != nil {
+		return unanswered("nothing is imported: interrupted")
 	}
 	if len(failed) > 0 && others == 0 {
 		return unanswered("no server could be asked")

@@ -56,7 +56,7 @@ func (p *Program) serverNow(ctx context.Context, catalogFile, server string) (ou
 	if env.findings.HasErrors() {
 		return out, &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
 	}
-	offered, err := askOne(p, server, introduce(ctx))
+	offered, err := askOne(ctx, p, server, introduce)
 	if err != nil {
 		return out, err
 	}
