@@ -157,7 +157,7 @@ func readPolicy(u *embedded.Expressions) *Bundle {
 			})
 		}
 	}
-	p.Unmodelled = nameList(u.Reader, r.Get("unmodelled"), "unmodelled", OperationNames)
+	p.Unmodelled = operationList(u.Reader, r.Get("unmodelled"), "unmodelled")
 	for _, v := range entries(u.Reader, r.Get("rules"), "rules") {
 		readRule(u, p, v)
 	}
@@ -197,6 +197,25 @@ func nameList(rep *fields.Reader, v *syntax.Value, name string, g fields.Grammar
 	return out
 }
 
+// operationList reads a list of operations. It refuses patterns, which would match nothing.
+func operationList(rep *fields.Reader, v *syntax.Value, name string) []string {
+	var out []string
+	for _, x := range namesIn(rep, v, name) {
+		if !rep.Name(x, name, OperationNames) {
+			continue
+		}
+		if strings.ContainsAny(x.Text, "*?[") {
+			rep.Report(diag.Diagnostic{
+				Code: diag.PlanSchema, Summary: fmt.Sprintf("`%s` holds a pattern: %s", name, fields.Quote(x.Text)),
+				Detail: "A policy names operations exactly. List each of them.", Subject: x.Range(),
+			})
+			continue
+		}
+		out = append(out, x.Text)
+	}
+	return out
+}
+
 // readMatch reads which actions an entry is about, from those fields that its table
 // has.
 func readMatch(rep *fields.Reader, r *fields.Record) Match {
@@ -212,7 +231,7 @@ func readMatch(rep *fields.Reader, r *fields.Record) Match {
 		case agentsField.Name:
 			m.Agents = nameList(rep, r.Get(f.Name), f.Name, fields.AgentNames)
 		case operationsField.Name:
-			m.Operations = nameList(rep, r.Get(f.Name), f.Name, OperationNames)
+			m.Operations = operationList(rep, r.Get(f.Name), f.Name)
 		}
 	}
 	return m
@@ -373,7 +392,7 @@ func readRule(u *embedded.Expressions, p *Bundle, v *syntax.Value) {
 	}
 	rule.Soft = u.Word(r.Get("type"), "type", RuleTypes) == "soft"
 	rule.match, rule.require, rule.operations = r.Get("match"), r.Get("require"), r.Get("operations")
-	rule.Operations = nameList(u.Reader, rule.operations, "operations", OperationNames)
+	rule.Operations = operationList(u.Reader, rule.operations, operationsField.Name)
 	rule.Match = rulePredicate(u, rule.match)
 	rule.Require = rulePredicate(u, rule.require)
 	if !r.Has("match") && !r.Has("operations") {
