@@ -11,6 +11,7 @@ import (
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
 )
 
 // CatalogFields and those below are the tables of a catalog file.
@@ -303,6 +304,8 @@ func (t *TemplateEntry) readDefinition(rep *fields.Reader, r *fields.Record) {
 	case err != nil:
 		refuse(fields.Head(def), "the `definition` is not one of a tool: "+err.Error(), "")
 		return
+	case TaskOnly(raw):
+		refuse(fields.Head(def), fmt.Sprintf("the tool %s cannot be called: %s", fields.Quote(print.Tool), NoTasks), "Remove the template.")
 	case print.Tool != t.Operation:
 		refuse(fields.Head(def), fmt.Sprintf("it defines the tool %s, not %s", fields.Quote(print.Tool), fields.Quote(t.Operation)), "")
 	case pinned != nil && t.Fingerprint != print.Digest:
@@ -323,6 +326,20 @@ func (t *TemplateEntry) readDefinition(rep *fields.Reader, r *fields.Record) {
 	if x := def.Get("description"); t.Description == "" && x != nil && x.Kind == syntax.String {
 		t.Description = excerpt.Clip(x.Text, fields.MaxText)
 	}
+}
+
+// NoTasks says why a tool cannot be called that is [TaskOnly].
+const NoTasks = "it runs only as a task (`execution.taskSupport: required`), which is not supported yet"
+
+// TaskOnly reports whether a server says of its tool that it runs only as a task of the protocol.
+func TaskOnly(definition json.RawMessage) bool {
+	v, err := schemas.Decode(definition)
+	if err != nil {
+		return false // it is not one of the protocol's, and its fingerprint tells
+	}
+	tool, _ := v.(map[string]any)
+	execution, _ := tool["execution"].(map[string]any)
+	return execution["taskSupport"] == "required"
 }
 
 // declared is a field of a definition, nil if it is not there, or null.

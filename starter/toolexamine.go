@@ -79,6 +79,9 @@ func examine(at where, t mcp.Tool, have map[string]catalog.Template, others map[
 			return x
 		}
 	}
+	if catalog.TaskOnly(t.Raw) {
+		return leave(catalog.NoTasks)
+	}
 	// What the compiler does not take is not asked about.
 	probe := catalog.Entry{Operation: operation, Definition: t.Raw, Status: plan.Block, Facts: json.RawMessage(`{"provider_type":"mcp","mode":"deter","effect_class":"irreversible"}`)}
 	text, err := catalog.Write([]catalog.Entry{probe})
@@ -89,7 +92,7 @@ func examine(at where, t mcp.Tool, have map[string]catalog.Template, others map[
 		if why := unusable(t.Raw); why != "" {
 			return leave(why)
 		}
-		return leave(ds[0].Summary)
+		return leave(strings.TrimSuffix(ds[0].Summary+". "+ds[0].Detail, ". "))
 	}
 	flags, err := intake.Flags(t.Raw)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 // State is how what a server offers and what the catalog says of it go together.
 type State string
 
-// The states. Plans that use the catalog's entry of Drift, Missing or Effect do not run, or not as it says.
+// The states. Plans that use the catalog's entry of Drift, Missing, Effect or Task do not run, or not as it says.
 const (
 	Pinned   State = "pinned"
 	Unpinned State = "not pinned"
@@ -32,6 +32,7 @@ const (
 	Drift    State = "drift"
 	Missing  State = "missing"
 	Effect   State = "effect"
+	Task     State = "task"
 )
 
 // Contradicted is the problem of the state Effect.
@@ -109,7 +110,9 @@ type Offer struct {
 }
 
 // Stale reports whether plans that use the catalog's entry would not run, or not as it says.
-func (o *Offer) Stale() bool { return o.State == Drift || o.State == Missing || o.State == Effect }
+func (o *Offer) Stale() bool {
+	return o.State == Drift || o.State == Missing || o.State == Effect || o.State == Task
+}
 
 // Compare holds templates against what servers offer, by the servers' names. The result is sorted by
 // server, tool and resource.
@@ -184,10 +187,15 @@ func (s *Server) tool(name string, tool mcp.Tool, t *catalog.Template) Offer {
 	case err != nil && t == nil:
 		o.Problem = err.Error()
 	case t == nil:
+		if catalog.TaskOnly(tool.Raw) {
+			o.Problem = catalog.NoTasks
+		}
 	case t.Fingerprint != "" && (err != nil || t.Fingerprint != print.Digest):
 		o.State, o.Problem = Drift, "the catalog pins "+t.Fingerprint
 	case s.elsewhere(t) != "":
 		o.State, o.Problem = Drift, s.elsewhere(t)
+	case catalog.TaskOnly(tool.Raw):
+		o.State, o.Problem = Task, catalog.NoTasks
 	case t.Effect == plan.Pure && Acts(tool.Raw):
 		o.State, o.Problem = Effect, Contradicted
 	case t.Fingerprint == "":
