@@ -99,10 +99,7 @@ var careful = map[plan.EffectClass]string{
 // No guess is less dangerous than what a careful person says: of 296, 251 are the same, and 45 are
 // more dangerous.
 func TestGuessesOfPublicTools(t *testing.T) {
-	tools := public(t)
-	if tools == nil {
-		return
-	}
+	tools, whole := public(t)
 	order := map[plan.EffectClass]int{plan.Pure: 0, plan.Committing: 1, plan.Irreversible: 2}
 	effect := map[string]plan.EffectClass{}
 	for _, tool := range tools {
@@ -117,6 +114,7 @@ func TestGuessesOfPublicTools(t *testing.T) {
 		require.Equal(t, plan.ManualReview, p.Status)
 		require.False(t, p.Guess)
 	}
+	rest(t, whole)
 	said, equal, more := map[string]bool{}, 0, 0
 	servers := map[string]bool{}
 	for want, names := range careful {
@@ -143,10 +141,7 @@ func TestGuessesOfPublicTools(t *testing.T) {
 
 // One answer accepts a group.
 func TestAnswersForPublicTools(t *testing.T) {
-	all := public(t)
-	if all == nil {
-		return
-	}
+	all, whole := public(t)
 	for hints, want := range map[bool]int{true: 30, false: 19} {
 		answers, seen := 0, 0
 		servers := map[string][]intake.Tool{}
@@ -162,17 +157,18 @@ func TestAnswersForPublicTools(t *testing.T) {
 				seen += len(g.Tools)
 			}
 		}
-		require.Equal(t, want, answers)
 		require.Equal(t, len(all), seen)
+		require.LessOrEqual(t, answers, len(all))
+		if whole {
+			require.Equal(t, want, answers)
+		}
 	}
+	rest(t, whole)
 }
 
 // Few false alarms: what is flagged of the public collection, 5 tools of 439.
 func TestFlagsOfPublicTools(t *testing.T) {
-	all := public(t)
-	if all == nil {
-		return
-	}
+	all, whole := public(t)
 	flagged := map[string][]intake.FlagKind{}
 	names := map[string][]string{}
 	for _, tool := range all {
@@ -183,6 +179,13 @@ func TestFlagsOfPublicTools(t *testing.T) {
 		}
 		names[tool.Server] = append(names[tool.Server], tool.Name)
 	}
+	for server, of := range names {
+		require.Empty(t, intake.FlagNames(of), server)
+	}
+	if !whole {
+		require.Empty(t, flagged)
+	}
+	rest(t, whole)
 	i, l := intake.Instruction, intake.Long
 	require.Equal(t, map[string][]intake.FlagKind{
 		"mongodb/aggregate":                  {l, i, i, i, i}, // more than 5000 bytes, and four times "Note to LLM"
@@ -191,15 +194,13 @@ func TestFlagsOfPublicTools(t *testing.T) {
 		"gitlab/approve_merge_request":       {intake.Secret}, // the user's password
 		"gitlab/get_merge_request_file_diff": {i},             // another tool is to be called first
 	}, flagged)
-	for server, of := range names {
-		require.Empty(t, intake.FlagNames(of), server)
-	}
 }
 
 // TestPublicNames: no public server has a tool that looks like one of another server.
 func TestPublicNames(t *testing.T) {
 	known := map[string][]string{}
-	for _, tool := range public(t) {
+	all, _ := public(t)
+	for _, tool := range all {
 		known[tool.Server] = append(known[tool.Server], tool.Name)
 	}
 	for server, tools := range known {
