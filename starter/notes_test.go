@@ -36,6 +36,7 @@ func notes() {
 			continue
 		}
 		if never, err := os.ReadFile("hangs"); err == nil && strings.TrimSpace(string(never)) == m.Method {
+			note("never " + m.Method)
 			continue
 		}
 		answer := func(result string) { fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, result) }
