@@ -86,6 +86,12 @@ func text(s string) string {
 	return fmt.Sprintf(`{"content":[{"type":"text","text":%s}]}`, raw)
 }
 
+// exactly is an answer of n bytes.
+func exactly(id json.RawMessage, n int) string {
+	begin, end := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"`, id), `"}]}}`
+	return begin + strings.Repeat("x", n-len(begin)-len(end)) + end
+}
+
 // note adds a line to the file that a variable names, if it does.
 func note(variable string) {
 	path := os.Getenv(variable)
@@ -400,6 +406,8 @@ func (h *hostile) call(m message) {
 		}
 	case "long":
 		h.line(`{"result":{"content":[{"type":"text","text":"%s","id":7}]},"jsonrpc":"2.0","id":%s}`, strings.Repeat(`\"id\":1,`, n/8), id)
+	case "exactly":
+		h.line("%s", exactly(id, n))
 	case "long notification":
 		h.line(`{"jsonrpc":"2.0","method":"notifications/message","params":"%s"}`, strings.Repeat("x", n))
 		h.result(id, text("fine"))

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -405,6 +406,25 @@ func TestLongResultFailsItsOwnCallOnly(t *testing.T) {
 	_, err = call(t, p, "meet:2", "")
 	require.NoError(t, err)
 	require.NoError(t, <-other)
+}
+
+// A message over standard output is bounded as one over HTTP: what ends its line does not count.
+func TestLongestMessage(t *testing.T) {
+	const limit = 1 << 16
+	small := func(o *Options) { o.MaxLine = limit }
+	for name, p := range map[string]*Pool{"stdio": hostilePool(t, "ok", small), "http": newSite(t).pool(t, small), "events": newSite(t).pool(t, small)} {
+		t.Run(name, func(t *testing.T) {
+			tool := "exactly:"
+			if name == "events" {
+				tool = "stream exactly:"
+			}
+			_, err := call(t, p, tool+strconv.Itoa(limit), "")
+			require.NoError(t, err)
+			_, err = call(t, p, tool+strconv.Itoa(limit+1), "")
+			requireKind(t, contract.TooLarge, err)
+			require.NotEmpty(t, textOf(t, p, "count"))
+		})
+	}
 }
 
 func TestAskIsNotBlamedOnTheWrongCall(t *testing.T) {

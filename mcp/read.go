@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"time"
@@ -163,7 +164,7 @@ func (c *conn) lines(from io.Reader) error {
 		part, err := in.ReadSlice('\n')
 		switch {
 		case err == nil || errors.Is(err, bufio.ErrBufferFull):
-			if len(line)+len(part) > c.opts.MaxLine {
+			if len(line)+len(bytes.TrimSuffix(part, []byte("\n"))) > c.opts.MaxLine {
 				if on, err := c.overlong(in, line, part, err == nil); !on {
 					return err
 				}

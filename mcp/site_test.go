@@ -174,6 +174,11 @@ func (s *site) call(w http.ResponseWriter, r *http.Request, m message) {
 		w.Header().Set("Location", "/elsewhere")
 		w.WriteHeader(n)
 		fmt.Fprintf(w, "secret-of-the-server")
+	case "exactly":
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, exactly(m.ID, n))
+	case "stream exactly":
+		emit(w, "data: %s", exactly(m.ID, n))
 	case "fault":
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(n)
