@@ -117,8 +117,15 @@ func (a access) through(ctx context.Context, pin Pin, do func(*conn) reply) (rep
 	if bad != nil {
 		return reply{err: bad}, nil
 	}
-	defer leave()
+	defer func() { leave() }()
 	for try := 1; ; try++ {
+		if t.ended() { // others wait for its place, and the call was in a session before its last one
+			leave()
+			if t, leave, bad = a.enter(ctx); bad != nil {
+				leave = func() {}
+				return reply{err: bad}, nil
+			}
+		}
 		if bad := t.expects(pin); bad != nil {
 			return reply{err: bad}, nil
 		}

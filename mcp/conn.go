@@ -221,6 +221,13 @@ func (c *conn) ebb() {
 	}
 }
 
+// calls counts the calls in the session.
+func (c *conn) calls() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.users
+}
+
 // isOver reports whether the session has ended, or is ending.
 func (c *conn) isOver() bool {
 	c.mu.Lock()

@@ -46,10 +46,10 @@ type server struct {
 	// lingering has the keys of the processes whose sessions take no more calls, and still have some,
 	// while the next session of the tenant has begun. They count for MaxSessions.
 	lingering map[Principal]bool
-	// waiting counts the callers that wait for room, and ending the sessions that make it.
+	// queue has those who wait for a session, in the order in which they came.
+	queue []*place
+	// waiting counts the sessions for which there is no room, and ending those that make it.
 	waiting, ending int
-	// changed is closed, and replaced, when there may be room.
-	changed chan struct{}
 	// proven is set once a session has begun, and failures counts the sessions that did not begin, for
 	// another reason than that the server has refused them, or ended by themselves before they had
 	// served a call, since the last that did.
@@ -77,7 +77,7 @@ func NewPool(servers map[string]Server, o Options) *Pool {
 		s := &server{
 			name: name, conf: conf, opts: o, ctx: ctx, work: p.work,
 			calls: make(chan struct{}, o.MaxCalls), turn: make(chan struct{}, 1),
-			tenants: map[Principal]*tenant{}, lingering: map[Principal]bool{}, changed: make(chan struct{}),
+			tenants: map[Principal]*tenant{}, lingering: map[Principal]bool{},
 		}
 		if conf.MaxSessions > 0 {
 			s.opts.MaxSessions = conf.MaxSessions
@@ -271,6 +271,9 @@ func (t *tenant) run(st *start, old *conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.conn, t.start = st.conn, nil
+	if old != nil {
+		t.past = append(t.past, old)
+	}
 	if st.conn != nil && st.conn.said() != t.mistaken {
 		t.mistaken = said{}
 	}
@@ -298,26 +301,19 @@ func (t *tenant) follow(old *conn) {
 		return
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	for !old.isOver() {
-		if !t.lingering[t.key] && len(t.tenants)+len(t.lingering) < t.opts.MaxSessions {
-			t.lingering[t.key] = true
-			t.work.Go(func() {
-				gone()
-				t.mu.Lock()
-				defer t.mu.Unlock()
-				delete(t.lingering, t.key)
-				t.wake()
-			})
-			return
-		}
-		if !t.wait(t.ctx, old.failed, !t.lingering[t.key]) {
-			break
-		}
-	}
+	beside := !old.isOver() && t.wait(t.ctx, old.failed, &place{key: t.key, beside: true}) != nil
 	t.mu.Unlock()
-	defer t.mu.Lock()
-	gone()
+	if !beside {
+		gone()
+		return
+	}
+	t.work.Go(func() {
+		gone()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.lingering, t.key)
+		t.serve()
+	})
 }
 
 // attempt begins a session. All principals together do not try a server that fails more often than

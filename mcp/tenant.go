@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"chimera.ai/engine/contract"
@@ -47,6 +48,8 @@ type tenant struct {
 	key   Principal
 	conn  *conn
 	start *start
+	// past are the sessions before conn that may still have calls in them.
+	past []*conn
 	// users counts the calls that use it, or are about to.
 	users int
 	// used is when the last of them ended, and idle runs from then on.
@@ -60,75 +63,102 @@ type tenant struct {
 	mistakenAt time.Time
 }
 
+// place is one in the queue for sessions: of a caller, who needs the tenant with a key, or of the next
+// session of that tenant, which needs room beside the one before it.
+type place struct {
+	key    Principal
+	beside bool
+	// served is closed once tenant is set, which then has the caller as a user or is the next session's, or
+	// the server is closed.
+	served chan struct{}
+	tenant *tenant
+}
+
 // admit returns the tenant with a key, of which the caller becomes a user. It waits while the last
 // session with the key is ending, and while there is no room for another: then that which was not
-// used for the longest time is ended.
+// used for the longest time is ended. Room is for those who wait for it in the order in which they came.
 func (s *server) admit(ctx context.Context, key Principal) (*tenant, *contract.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for {
-		if s.closed {
-			return nil, s.isClosed()
-		}
-		t := s.tenants[key]
-		if t == nil && len(s.tenants)+len(s.lingering) < s.opts.MaxSessions {
-			t = &tenant{server: s, key: key}
-			s.tenants[key] = t
-		}
-		if t != nil && !t.ending {
+	t := s.wait(ctx, nil, &place{key: key})
+	switch {
+	case t != nil:
+		return t, nil
+	case s.closed:
+		return nil, s.isClosed()
+	}
+	return nil, stopped(ctx, s.name, "while the call waited for a session with the server", false)
+}
+
+// wait queues for a session, until over is closed or ctx ends, and returns the tenant that the place was
+// served with, or nil. The caller holds s.mu, which wait releases meanwhile.
+func (s *server) wait(ctx context.Context, over <-chan struct{}, p *place) *tenant {
+	p.served = make(chan struct{})
+	s.queue = append(s.queue, p)
+	s.serve()
+	s.mu.Unlock()
+	select {
+	case <-p.served:
+	case <-over:
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	if i := slices.Index(s.queue, p); i >= 0 {
+		s.queue = slices.Delete(s.queue, i, i+1)
+	}
+	return p.tenant
+}
+
+// serve gives those who wait what there is for them, the first first, and has as many sessions end as others
+// wait for; the caller holds s.mu. It is called when there may be something.
+func (s *server) serve() {
+	waiting := map[Principal]bool{}
+	s.queue = slices.DeleteFunc(s.queue, func(p *place) bool {
+		t := s.tenants[p.key]
+		room := len(s.tenants)+len(s.lingering) < s.opts.MaxSessions
+		switch {
+		case s.closed:
+			close(p.served)
+			return true
+		case p.beside && s.lingering[p.key], !p.beside && t != nil && t.ending:
+			return false // until that is gone
+		case (p.beside || t == nil) && !room:
+			waiting[p.key] = true
+			return false
+		case p.beside:
+			s.lingering[p.key] = true
+		default:
+			if t == nil {
+				t = &tenant{server: s, key: p.key}
+				s.tenants[p.key] = t
+			}
 			t.users++
 			if t.idle != nil {
 				t.idle.Stop()
 			}
-			return t, nil
 		}
-		if !s.wait(ctx, nil, t == nil) {
-			return nil, stopped(ctx, s.name, "while the call waited for a session with the server", false)
-		}
+		p.tenant = t
+		close(p.served)
+		return true
+	})
+	s.waiting = len(waiting)
+	for s.ending < s.waiting && s.evict() {
 	}
 }
 
-// wait waits until something has changed, or until over is closed, and reports whether ctx goes on. The
-// caller holds s.mu, which wait releases meanwhile.
-func (s *server) wait(ctx context.Context, over <-chan struct{}, forRoom bool) bool {
-	if forRoom {
-		s.waiting++
-		defer func() { s.waiting-- }()
-		if s.ending < s.waiting {
-			s.evict()
-		}
-	}
-	changed := s.changed
-	s.mu.Unlock()
-	defer s.mu.Lock()
-	select {
-	case <-changed:
-		return ctx.Err() == nil
-	case <-over:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// evict ends the session that was not used for the longest time, if one is not in use; the caller
-// holds s.mu.
-func (s *server) evict() {
+// evict ends the session that was not used for the longest time, and reports whether there is one that is
+// not in use; the caller holds s.mu.
+func (s *server) evict() bool {
 	var oldest *tenant
 	for _, t := range s.tenants {
-		if t.resting() && (oldest == nil || t.used.Before(oldest.used)) {
+		if t.resting() && t.conn != nil && (oldest == nil || t.used.Before(oldest.used)) {
 			oldest = t
 		}
 	}
 	if oldest != nil {
 		oldest.end()
 	}
-}
-
-// wake tells those who wait that something has changed; the caller holds s.mu.
-func (s *server) wake() {
-	close(s.changed)
-	s.changed = make(chan struct{})
+	return oldest != nil
 }
 
 // close ends all sessions, and begins no other. It does not wait for their end.
@@ -141,7 +171,7 @@ func (s *server) close() {
 			t.end()
 		}
 	}
-	s.wake()
+	s.serve()
 }
 
 // release ends the use of a tenant.
@@ -152,15 +182,34 @@ func (t *tenant) release() {
 	t.rest()
 }
 
-// resting reports whether there is a session that nobody uses; the caller holds the mutex.
-func (t *tenant) resting() bool { return t.users == 0 && t.start == nil && !t.ending }
+// resting reports whether there is a session that nobody uses; the caller holds the mutex. Calls in a session
+// before it need it no more.
+func (t *tenant) resting() bool {
+	if t.start != nil || t.ending {
+		return false
+	}
+	users := t.users
+	for _, c := range t.past {
+		users -= c.calls()
+	}
+	return users == 0
+}
+
+// ended reports whether the place of the tenant is, or will be, another's.
+func (t *tenant) ended() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ending
+}
 
 // rest looks at a tenant that may not be used any more; the caller holds the mutex.
 func (t *tenant) rest() {
+	t.past = slices.DeleteFunc(t.past, func(c *conn) bool { return c.calls() == 0 })
 	switch {
 	case !t.resting():
 		return
 	case t.conn == nil:
+		t.ending = true
 		delete(t.tenants, t.key)
 	case !t.conn.usable() && !t.conn.mistaken:
 		t.buries(t.conn)
@@ -173,7 +222,7 @@ func (t *tenant) rest() {
 			t.idle.Reset(t.opts.MaxIdle)
 		}
 	}
-	t.wake()
+	t.serve()
 }
 
 // expire ends a session that nobody has used for long. It may be late: the session may be gone, or another
@@ -200,6 +249,6 @@ func (t *tenant) end() {
 		defer t.mu.Unlock()
 		delete(t.tenants, t.key)
 		t.server.ending--
-		t.wake()
+		t.serve()
 	})
 }

@@ -1,0 +1,147 @@
+//go:build unix
+
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Those who wait for a session have it in the order in which they came, whoever gives up meanwhile.
+func TestQueueForSessions(t *testing.T) {
+	const agents = 12
+	s := newSite(t)
+	p := s.pool(t, func(o *Options) { o.MaxSessions = 1 })
+	server := p.servers["h"]
+	queued := func(n int) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			server.mu.Lock()
+			defer server.mu.Unlock()
+			return len(server.queue) == n
+		}, bound, time.Millisecond)
+	}
+	for range 3 {
+		gate := make(chan struct{})
+		begun := make(chan struct{})
+		s.meanwhile(func(w http.ResponseWriter, _ *http.Request, m message) bool {
+			if m.Params.Name == "hold" {
+				close(begun)
+				<-gate
+				answer(w, m, text("done"))
+				return true
+			}
+			return false
+		})
+		var all sync.WaitGroup
+		all.Go(func() { textOf(t, as(p, "first", ""), "hold") })
+		<-begun
+		already := len(s.record().taken)
+		var want []string
+		for i := range agents {
+			ctx, cancel := context.WithCancel(t.Context())
+			gone := make(chan struct{})
+			all.Go(func() {
+				defer close(gone)
+				_, err := as(p, strconv.Itoa(i), "").Call(ctx, "h", fmt.Sprintf("count:%d", i), nil)
+				if (err != nil) != (i%3 == 1) {
+					t.Errorf("call %d: %v", i, err)
+				}
+			})
+			queued(len(want) + 1)
+			if i%3 == 1 {
+				cancel()
+				<-gone
+				queued(len(want))
+			} else {
+				want = append(want, fmt.Sprintf("count:%d", i))
+			}
+			defer cancel()
+		}
+		close(gate)
+		all.Wait()
+		var served []string
+		for _, m := range s.record().taken[already:] {
+			if m.Method == callOf {
+				served = append(served, m.Params.Name)
+			}
+		}
+		require.Equal(t, want, served)
+	}
+}
+
+// Whoever waits is served before those who come back to a session that has ended for it.
+func TestSteadyCallersStarveNobody(t *testing.T) {
+	p := hostilePool(t, "ok", func(o *Options) { o.MaxSessions = 2 })
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	var all sync.WaitGroup
+	var counts [6]atomic.Int64
+	enough := func() bool {
+		for i := range counts {
+			if counts[i].Load() < 5 {
+				return false
+			}
+		}
+		return true
+	}
+	for i := range counts {
+		all.Go(func() {
+			for ctx.Err() == nil && !enough() {
+				if _, err := as(p, strconv.Itoa(i), "").Call(ctx, "h", "count", nil); err != nil {
+					t.Error(err)
+					return
+				}
+				counts[i].Add(1)
+			}
+		})
+	}
+	all.Wait()
+	least, most := counts[0].Load(), counts[0].Load()
+	for i := range counts {
+		least, most = min(least, counts[i].Load()), max(most, counts[i].Load())
+	}
+	require.LessOrEqual(t, most, 3*least, "%d to %d calls", least, most)
+}
+
+// A call that is still in the session before its agent's last one does not keep that from others. If it has to
+// be sent again, it waits for its turn.
+func TestCallInAPastSession(t *testing.T) {
+	idle(t)
+	s := newSite(t)
+	p := s.pool(t, func(o *Options) { o.MaxSessions = 1 })
+	begun, gate := make(chan struct{}), make(chan struct{})
+	s.meanwhile(func(w http.ResponseWriter, r *http.Request, m message) bool {
+		if r.Header.Get("Mcp-Session-Id") != "session-1" || m.Method != callOf {
+			return false
+		}
+		if m.Params.Name == "stream" {
+			close(begun)
+			<-gate
+		}
+		w.WriteHeader(http.StatusNotFound)
+		return true
+	})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := as(p, "a", "").Call(context.Background(), "h", "stream", nil)
+		ended <- err
+	}()
+	<-begun
+	require.Equal(t, "1", textOf(t, as(p, "a", ""), "count"))
+	require.Equal(t, "2", textOf(t, as(p, "b", ""), "count"))
+	close(gate)
+	require.NoError(t, <-ended)
+	require.Equal(t, "4", textOf(t, as(p, "b", ""), "count"))
+	require.Equal(t, 5, s.beginnings())
+	require.NoError(t, p.Close())
+	require.Len(t, s.record().deleted, 4, "each session has ended that the server knew")
+}
