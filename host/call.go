@@ -175,16 +175,12 @@ func pinOf(n *plan.Node) mcp.Pin {
 // structuredContent: …}, and without structured content the JSON of a single text block. Which of them is
 // a matter of the contract, never of what the text happens to look like. A tool that the plan pins, by
 // what it declares, where it is or what its server says of itself, is looked at before it is called, and
-// again after an effect.
+// again after an effect. The call of an effect is sent once, whether the plan pins anything or not.
 func (c children) tool(ctx context.Context, r activities.Request) (activities.Answer, error) {
 	n := r.Node
-	call := func() (mcp.Result, error) { return c.pool.Call(ctx, n.Provider, n.Operation, r.Input) }
-	if n.Fingerprint != "" || n.Endpoints != nil || n.Instructions != "" {
-		pin := pinOf(n)
-		pin.Fingerprint = cmp.Or(r.Fingerprint, n.Fingerprint)
-		call = func() (mcp.Result, error) { return c.pool.CallPinned(ctx, n.Provider, n.Operation, r.Input, pin) }
-	}
-	result, err := call()
+	pin := pinOf(n)
+	pin.Fingerprint = cmp.Or(r.Fingerprint, n.Fingerprint)
+	result, err := c.pool.CallPinned(ctx, n.Provider, n.Operation, r.Input, pin)
 	if err != nil {
 		return activities.Answer{}, err
 	}

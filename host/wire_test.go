@@ -241,11 +241,14 @@ func TestEffectsOverHTTP(t *testing.T) {
 	require.Len(t, w.posted["400"], 1)
 	pending++
 
-	// A server that ends the session at each call has not looked at it.
+	// By the protocol, a server that says that it does not know the session has not looked at the call. It knew
+	// the session just before, so it is not believed.
 	run = a.start(t, "404", digest, `{"line":"404"}`)
 	f = failureOf(t, stage.Await(t, a.h.Client(), run, nil))
-	require.Equal(t, contract.Unsent, f.Kind, f.Message)
-	require.Equal(t, ledger.Released, a.row(t, run).State)
+	require.Equal(t, contract.OutcomeUnknown, f.Kind, f.Message)
+	require.Equal(t, ledger.Unknown, a.row(t, run).State)
+	require.Len(t, w.posted["404"], 1)
+	pending++
 	require.Equal(t, fmt.Sprintf("%d.00 %d.00", pending, posted), a.spent(t))
 
 	// What a call that answered wrongly did, a reset does not do again.

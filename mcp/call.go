@@ -56,7 +56,8 @@ func (c *conn) heavyTurn(ctx context.Context, text []byte) (done func(), _ *cont
 // tries bounds the clients that one call tries, if each dies before the call is sent.
 const tries = 3
 
-// Call calls one tool. args is a JSON object; empty means {}.
+// Call calls one tool, which has no effect: for one that has, there is [Pin.Again]. args is a JSON object;
+// empty means {}.
 //
 // Its error is a [contract.Error] of kind
 //   - unsent: the server could not be started or reached, ctx ended or the server died
@@ -72,25 +73,7 @@ const tries = 3
 //   - invalid_output: the answer is not the result of a tool call;
 //   - too_large: arguments or result are over Options.MaxLine.
 func (p *Pool) Call(ctx context.Context, server, tool string, args json.RawMessage) (Result, error) {
-	result, err := p.call(ctx, server, tool, args)
-	if err != nil {
-		return Result{}, err
-	}
-	return result, nil
-}
-
-func (p *Pool) call(ctx context.Context, server, tool string, args json.RawMessage) (Result, *contract.Error) {
-	s, args, bad := p.prepare(server, tool, args)
-	if bad != nil {
-		return Result{}, bad
-	}
-	before, done := p.before(ctx)
-	defer done()
-	answer, c := s.through(before, Pin{}, func(c *conn) reply { return c.ask(before, ctx, tool, args) })
-	if answer.err != nil {
-		return Result{}, answer.err
-	}
-	return c.judge(ctx, tool, answer)
+	return p.CallPinned(ctx, server, tool, args, Pin{})
 }
 
 // prepare finds the server of a call, and checks its arguments.

@@ -150,6 +150,8 @@ type reply struct {
 	frame
 	asked string
 	err   *contract.Error
+	// sent is set if the request may have been sent, whatever the kind of err says that its server made of it.
+	sent bool
 }
 
 // fail ends the session for the given reason; only the first counts. Every waiting

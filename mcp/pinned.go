@@ -29,8 +29,8 @@ type Pin struct {
 	Endpoints []string
 	// Instructions is the digest of the server's instructions: see [fingerprint.Instructions].
 	Instructions string
-	// Again: the tool is looked at after the call, too, as it must be where the call has an
-	// effect. A server may have changed between the look and the call.
+	// Again: the call has an effect. It is sent once at most, and the tool is looked at after it, too, since
+	// the server may have changed between the look and the call.
 	Again bool
 }
 
@@ -41,13 +41,15 @@ const MaxListed = 64 << 10
 // server is and what it said of itself, lists its tools, compares, calls, and with Again lists and
 // compares once more, all by the same process, or in one session with a remote server whose key stays
 // the same. A server at no pinned endpoint is not started. Its result, and its error, have the snapshots
-// of what was listed. Further kinds of the error are
+// of what was listed. With Again the kinds throttled and auth are what the pinned tool's server says:
+// whoever else says so may have acted. Further kinds of the error are
 //   - drift: the server or the tool is another one, or is not there, and was not called: so it is, too,
 //     if a remote server has a certificate of another authority or name, or no key of TLS.Pins;
 //   - needs_review: the tool differs from the pinned one in its prose alone, and was not called. The
 //     error has the definition, if that is not longer than [MaxListed];
 //   - blocked: the tools could not be listed, or the server's files not be read, and it was not called;
-//   - outcome_unknown: it was called, and was another one, or could not be listed, after that.
+//   - outcome_unknown, with Again alone: it was called, and was another one, or could not be listed, after
+//     that; or the server answered the call by saying that it does not know the session.
 func (p *Pool) CallPinned(ctx context.Context, server, tool string, args json.RawMessage, pin Pin) (Result, error) {
 	s, args, bad := p.prepare(server, tool, args)
 	if bad != nil {
@@ -60,14 +62,30 @@ func (p *Pool) CallPinned(ctx context.Context, server, tool string, args json.Ra
 		var err *contract.Error
 		seen = contract.Snapshots{}
 		if seen.Before, err = c.matches(before, tool, pin); err != nil {
-			return reply{err: c.unasked(err, fmt.Sprintf("%q was not called, since nobody knows whether it is the tool that was approved", tool))}
+			return reply{err: c.unasked(err, "tools", fmt.Sprintf("%q was not called", tool))}
+		}
+		if pin.Again && pin.Fingerprint == "" {
+			if err = c.remembered(before); err != nil {
+				return reply{err: err}
+			}
 		}
 		answer := c.ask(before, ctx, tool, args)
-		if answer.err != nil || !pin.Again {
+		if !pin.Again || !answer.sent {
 			return answer
 		}
-		if seen.After, err = c.matches(ctx, tool, pin); err != nil {
-			return reply{err: c.errorf(contract.OutcomeUnknown, "%q was called, and may have been another tool: %w", tool, err)}
+		how := ""
+		if answer.err != nil {
+			how = ", and answered: " + c.words(answer.err)
+			switch answer.err.Kind {
+			case contract.Auth, contract.Throttled:
+			case contract.Unsent:
+				return reply{err: c.unknown(answer.err, "%q was called%s", tool, how)}
+			default:
+				return answer
+			}
+		}
+		if seen.After, err = c.matchesStill(ctx, tool, pin); err != nil {
+			return reply{err: c.unknown(err, "%q was called%s, and may have been another tool: %s", tool, how, c.words(err))}
 		}
 		return answer
 	})
@@ -87,18 +105,53 @@ func (p *Pool) CallPinned(ctx context.Context, server, tool string, args json.Ra
 	return result, nil
 }
 
-// unasked is the error of a look at what is pinned, as one that says that nothing else was sent.
-func (c *conn) unasked(err *contract.Error, why string) *contract.Error {
-	switch err.Kind {
-	case contract.Drift, contract.NeedsReview, contract.Unsent, contract.Throttled, contract.Auth, contract.Cancelled:
-		return err
-	case contract.Transport, contract.Timeout:
-		unsent := *err
-		unsent.Kind = contract.Unsent
-		return &unsent
-	default:
-		return c.errorf(contract.Blocked, "%s: %w", why, err)
+// unknown is the error of a call that may have had its effect.
+func (c *conn) unknown(cause error, format string, args ...any) *contract.Error {
+	err := c.errorf(contract.OutcomeUnknown, format, args...)
+	err.Cause = cause
+	return err
+}
+
+// remembered returns an error, with which nothing else was sent, if the server does not know the session any
+// more, which only a request tells. What else it answers to a ping does not matter.
+func (c *conn) remembered(ctx context.Context) *contract.Error {
+	if c.single || c.meta != nil {
+		return nil // a session ends with its stream, and a stateless protocol has none
 	}
+	err := c.roundTrip(ctx, string(mcp.MethodPing), nil).err
+	switch {
+	case err == nil:
+		return nil
+	case err.Kind == contract.Unsent:
+		return err
+	case ctx.Err() != nil:
+		return stopped(ctx, c.name, "before the call was sent", false)
+	case !c.usable():
+		return c.unsent("its session is over: %s", c.words(err))
+	}
+	return nil
+}
+
+// unasked is the error of a look at what is pinned, as one that says that nothing else was sent: things were
+// to be listed, and something was not done for that.
+func (c *conn) unasked(err *contract.Error, things, undone string) *contract.Error {
+	var own *contract.Error
+	switch err.Kind {
+	case contract.Drift, contract.NeedsReview, contract.Unsent, contract.Throttled, contract.Auth:
+		return err
+	case contract.Timeout:
+		own = c.unsent("the %s were not listed in time, and %s", things, undone)
+	case contract.Transport:
+		own = c.unsent("the %s were not listed, and %s: %s", things, undone, c.words(err))
+	case contract.Cancelled:
+		own = c.errorf(contract.Cancelled, "the call was cancelled while the %s were listed, and %s", things, undone)
+	default:
+		own = c.errorf(contract.Blocked, "%s, since nobody knows whether it is what was approved: %s", undone, c.words(err))
+		own.Cause = err
+		return own
+	}
+	own.Cause, own.Details = err, c.link.detail(object("sent", false))
+	return own
 }
 
 // at returns an error if an endpoint, by its digest, is none of those that are pinned.
@@ -195,6 +248,26 @@ func (c *conn) matches(ctx context.Context, tool string, pin Pin) (snapshot stri
 		return all.digest, c.drifted(tools[at], pin)
 	}
 	return all.digest, nil
+}
+
+// matchesStill is matches after a call. If the server refuses that for now, it looks once more when the
+// server asks for that, unless ctx ends before.
+func (c *conn) matchesStill(ctx context.Context, tool string, pin Pin) (snapshot string, _ *contract.Error) {
+	for {
+		snapshot, err := c.matches(ctx, tool, pin)
+		if err == nil || err.Kind != contract.Throttled {
+			return snapshot, err
+		}
+		wait := max(time.Duration(err.RetryAfterMS)*time.Millisecond, time.Second)
+		if end, ok := ctx.Deadline(); !ok || time.Until(end) < wait {
+			return snapshot, err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return snapshot, err
+		}
+	}
 }
 
 // drifted is the error of a tool that is not the pinned one: by its parts, where they are pinned.

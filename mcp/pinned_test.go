@@ -313,7 +313,14 @@ func TestListingFails(t *testing.T) {
 				return
 			}
 			become(t, p, how, "")
-			require.True(t, requireKind(t, kind, brief()).Kind.NothingSent())
+			err := requireKind(t, kind, brief())
+			require.True(t, err.Kind.NothingSent())
+			require.Contains(t, err.Message, `"echo" was not called`)
+			if how == "hang" {
+				require.Equal(t, `MCP server h: the tools were not listed in time, and "echo" was not called`, err.Message)
+				require.JSONEq(t, `{"sent":false}`, string(err.Details))
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			}
 		})
 	}
 }

@@ -49,6 +49,13 @@ func (c *conn) roundTripIf(before, ctx context.Context, method string, params an
 	c.mu.Unlock()
 
 	c.link.send(before, &outgoing{line, r})
+	answer := c.await(before, ctx, r)
+	answer.sent = r.stage.Load() == sent
+	return answer
+}
+
+// await waits for the answer to a request that was given to the link.
+func (c *conn) await(before, ctx context.Context, r *request) reply {
 	select {
 	case answer := <-r.answer:
 		return answer

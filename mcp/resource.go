@@ -80,7 +80,7 @@ func (p *Pool) Read(ctx context.Context, server, uri string, pin Pin) (Content, 
 	answer, c := s.through(ctx, pin, func(c *conn) reply {
 		if pin.Fingerprint != "" {
 			if err := c.same(ctx, uri, pin.Fingerprint); err != nil {
-				return reply{err: c.unasked(err, fmt.Sprintf("%q was not read, since nobody knows whether it is the resource that was approved", uri))}
+				return reply{err: c.unasked(err, "resources", fmt.Sprintf("%s was not read", excerpt.Quote(uri, 200)))}
 			}
 		}
 		params := map[string]any{"uri": uri}

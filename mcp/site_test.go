@@ -130,6 +130,9 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case m.ID == nil || m.Method == "":
 		w.WriteHeader(http.StatusAccepted)
 		return
+	case m.Method == "ping":
+		answer(w, m, `{}`)
+		return
 	case m.Method == "tools/list":
 		var tools string
 		s.with(func() { tools = s.tools })

@@ -272,16 +272,26 @@ func TestWebSessionEnds(t *testing.T) {
 	require.Equal(t, 3, s.beginnings())
 	require.Equal(t, 3, s.called())
 
-	// It may end between the look and the call, which the server then does not take.
-	s.meanwhile(func(_ http.ResponseWriter, r *http.Request, m message) bool {
-		if m.Method == "tools/call" && r.Header.Get("Mcp-Session-Id") == "session-3" {
-			s.with(func() { clear(s.sessions) })
-		}
-		return false
-	})
+	// It may end between the look and the call. By the protocol the server then does not take that; whoever
+	// says so may have: an effect is not sent again.
+	forget := func(id string) {
+		s.meanwhile(func(_ http.ResponseWriter, r *http.Request, m message) bool {
+			if m.Method == callOf && r.Header.Get("Mcp-Session-Id") == id {
+				s.with(func() { clear(s.sessions) })
+			}
+			return false
+		})
+	}
+	forget("session-3")
 	_, err = pinned(t, p, pin)
+	requireKind(t, contract.OutcomeUnknown, err)
+	require.Equal(t, 3, s.beginnings())
+	pure := pin
+	pure.Again = false
+	forget("session-4")
+	_, err = pinned(t, p, pure)
 	require.NoError(t, err)
-	require.Equal(t, 4, s.beginnings())
+	require.Equal(t, 5, s.beginnings())
 	require.Equal(t, 4, s.called())
 
 	s.with(func() { s.then = "end" })
@@ -305,8 +315,8 @@ func TestWebSessionEnds(t *testing.T) {
 			require.Equal(t, last, seen.requests[i+1].Header.Get("Mcp-Session-Id"))
 		}
 	}
-	require.Equal(t, "session-4", last)
-	require.Equal(t, 1, again)
+	require.Equal(t, "session-5", last)
+	require.Equal(t, 2, again)
 }
 
 // Some servers say 400 instead: then the next call has another session.
