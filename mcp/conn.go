@@ -171,7 +171,7 @@ func (c *conn) over(reason *contract.Error) {
 	c.reason = reason
 	for _, id := range slices.Sorted(maps.Keys(c.pending)) {
 		r := c.pending[id]
-		if r.stage.CompareAndSwap(queued, withdrawn) && !reason.Kind.NothingSent() {
+		if r.recall() && !reason.Kind.NothingSent() {
 			r.answer <- reply{err: c.unsent("%s", c.words(reason))}
 		} else {
 			own := *reason
@@ -241,7 +241,7 @@ func (c *conn) isOver() bool {
 func (c *conn) blocking() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return fmt.Sprintf("while it waited for the session before, which takes no more calls and has %d in it: no other process of the server may start meanwhile (max_sessions)", c.users)
+	return fmt.Sprintf("while it waited for the session before, which takes no more calls and has %d in it: no other process of the server may start before that has ended, or max_sessions leaves room", c.users)
 }
 
 // close ends the connection and waits until the server and all that it started have
@@ -375,7 +375,7 @@ func stopped(ctx context.Context, name, when string, wasSent bool) *contract.Err
 	kind, word := contract.Unsent, "the deadline passed"
 	switch {
 	case context.Cause(ctx) == errWithdrawn:
-		word, wasSent = "the call was withdrawn", false // what was sent was a look before it
+		word, when, wasSent = "the call was withdrawn", "before it was sent", false // what was sent was a look
 	case ctx.Err() != context.DeadlineExceeded:
 		kind, word = contract.Cancelled, "the call was cancelled"
 	case wasSent:

@@ -98,7 +98,7 @@ func (p *Pool) For(of Principal) *Pool {
 	return &own
 }
 
-// While returns the pool for calls that are not wanted any more once a context has ended. A call of which
+// While returns the pool for calls of tools that are not wanted any more once a context has ended. A call of which
 // nothing was sent by then is not made, and fails with kind unsent. One that may have been sent goes on as
 // if nothing had happened, since it may have an effect: only its own context ends it. The pool has the same
 // servers and bounds, and is closed with p.

@@ -65,7 +65,7 @@ func (w *web) broken(r *request, err error) *refusal {
 	if errors.Is(err, errOtherPeer) {
 		w.c.retire("another server answers")
 	}
-	if r == nil || r.stage.CompareAndSwap(queued, withdrawn) {
+	if r == nil || r.recall() {
 		return &refusal{err: w.c.unsent("%w", err)}
 	}
 	return &refusal{err: w.c.errorf(contract.Transport, "the connection broke: %w", err)}
