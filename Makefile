@@ -51,9 +51,13 @@ run: build server ## start everything on this machine and run the example plan, 
 	@printf '\n$(EXAMPLE)/reports/verdict.md is as it was before the second run:\n  ' && cat $(EXAMPLE)/reports/verdict.md && echo
 
 # Collecting garbage more seldom makes the compiler, and so this, faster by a seventh. And
-# lint has vetted what go test would vet again.
+# lint has vetted what go test would vet again. What tests write is in memory, if there is
+# enough, since databases and files ask thousands of times for what is thrown away to be on
+# the disk; what Go builds, which is much, is not.
 .PHONY: test
 test: export GOGC = 400
+test: export GOTMPDIR := $(or $(GOTMPDIR),$(TMPDIR),/tmp)
+test: export TMPDIR := $(or $(shell tools/scratch.sh),$(TMPDIR),/tmp)
 test: ## install what tests need, then lint and run the tests with the race detector, and again without it where that draws more cases
 	@$(MAKE) --no-print-directory -j 2 setup server lint
 	GORACE=atexit_sleep_ms=0 go test $(RACE) -vet=off $(SHORT) -p $(BESIDE) -timeout 40m ./host $$(go list ./... | grep -v /internal/siege$$)
