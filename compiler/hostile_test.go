@@ -304,6 +304,7 @@ func doublingAliases(n int) string {
 
 // TestTooManyFindings: the list of findings is bounded, and says so.
 func TestTooManyFindings(t *testing.T) {
+	raced.Skip(t)
 	text := plainHead + repeated(lint.MaxFindings+100, "field%: 1") + "nodes: [{id: a, template: engine/pass}]\n"
 	_, ds := Compile(Source{Name: "many.yaml", Text: []byte(text)}, testCatalog(t), nil)
 	require.Len(t, ds, lint.MaxFindings+1)

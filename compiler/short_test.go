@@ -296,11 +296,9 @@ func drawn(r *rand.Rand) string {
 
 // Random plans of short forms mean the same in every notation, and in any order of keys.
 func TestDrawnShortForms(t *testing.T) {
+	raced.Skip(t)
 	n := 2000
-	switch {
-	case raced.Enabled:
-		n = 60
-	case testing.Short():
+	if testing.Short() {
 		n = 200
 	}
 	cat := testCatalog(t)

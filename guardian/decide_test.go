@@ -298,6 +298,7 @@ func TestDecide(t *testing.T) {
 // TestRulesEnd: a rule that takes too many steps rejects, also if it is soft and people have
 // approved.
 func TestRulesEnd(t *testing.T) {
+	raced.Skip(t)
 	endless := strings.ReplaceAll("?.all(a, ?.all(b, ?.all(c, ?.all(d, ?.all(e, ?.all(f, action.inputs.size > 0))))))", "?", "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]")
 	for name, rule := range map[string]string{
 		"a hard rule": "type: hard, require: '" + endless + "'",
