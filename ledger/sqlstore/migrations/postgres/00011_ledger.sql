@@ -1,4 +1,8 @@
+-- The whole is one statement to goose, which takes megabytes for each line of SQL that it has to
+-- look at for the end of one.
+
 -- +goose Up
+-- +goose StatementBegin
 
 -- Versions before this one are of builds that were never released.
 
@@ -374,13 +378,10 @@ CREATE TABLE authority (
 	statement TEXT NOT NULL CHECK (octet_length(statement) <= 524288)
 );
 
--- +goose StatementBegin
 CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	RAISE EXCEPTION 'table % of the ledger takes no %', TG_TABLE_NAME, TG_OP USING ERRCODE = 'integrity_constraint_violation';
 END $$;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE FUNCTION keep_entry() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF EXISTS (SELECT FROM log_index i WHERE i.serial = OLD.serial)
@@ -389,10 +390,8 @@ BEGIN
 	END IF;
 	RETURN OLD;
 END $$;
--- +goose StatementEnd
 -- A row says what its text says, goes on from another, and is over entries that have places.
 -- Whether the log's key has signed it, a database cannot tell.
--- +goose StatementBegin
 CREATE FUNCTION fit_checkpoint() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF EXISTS (SELECT FROM log_batches b WHERE b.n >= NEW.n) THEN
@@ -409,9 +408,7 @@ BEGIN
 	NEW.at := floor(extract(epoch FROM clock_timestamp()) * 1000);
 	RETURN NEW;
 END $$;
--- +goose StatementEnd
 -- Witnesses cosign checkpoints that are there.
--- +goose StatementBegin
 CREATE FUNCTION fit_cosignature() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF NOT EXISTS (SELECT FROM log_batches b WHERE b.grown = NEW.size) THEN
@@ -419,9 +416,7 @@ BEGIN
 	END IF;
 	RETURN NEW;
 END $$;
--- +goose StatementEnd
 -- Places have no gaps, and are those of a checkpoint.
--- +goose StatementBegin
 CREATE FUNCTION fit_places() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE low BIGINT; high BIGINT; many BIGINT;
 BEGIN
@@ -434,8 +429,6 @@ BEGIN
 	END IF;
 	RETURN NULL;
 END $$;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE FUNCTION places_counted() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
 	IF TG_RELID <> 'placings'::regclass OR NOT EXISTS (SELECT FROM log_batches b WHERE b.grown > NEW.high) THEN
@@ -444,9 +437,7 @@ BEGIN
 	DELETE FROM placings p WHERE p.high = NEW.high;
 	RETURN NULL;
 END $$;
--- +goose StatementEnd
 -- A tile is over entries that have places, and goes on from the narrower ones.
--- +goose StatementBegin
 CREATE FUNCTION fit_tile() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF NEW.level NOT BETWEEN 0 AND 6 OR NEW.n NOT BETWEEN 0 AND 1::bigint << 54 OR NEW.width NOT BETWEEN 1 AND 256 OR octet_length(NEW.data) <> 32 * NEW.width
@@ -457,8 +448,6 @@ BEGIN
 	END IF;
 	RETURN NEW;
 END $$;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE FUNCTION keep_body() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF OLD.class = 'permanent' OR EXISTS (SELECT FROM legal_holds WHERE chain = OLD.chain) THEN
@@ -466,10 +455,8 @@ BEGIN
 	END IF;
 	RETURN OLD;
 END $$;
--- +goose StatementEnd
 -- A tile that a wider one begins with may go: nothing is lost with it, and the
 -- sequencer makes another at every batch.
--- +goose StatementBegin
 CREATE FUNCTION keep_tile() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF NOT EXISTS (SELECT FROM log_tiles w WHERE w.level = OLD.level AND w.n = OLD.n AND w.width > OLD.width
@@ -478,8 +465,6 @@ BEGIN
 	END IF;
 	RETURN OLD;
 END $$;
--- +goose StatementEnd
--- +goose StatementBegin
 DO $$
 DECLARE t TEXT;
 BEGIN
@@ -503,11 +488,9 @@ BEGIN
 	CREATE TRIGGER never_emptied BEFORE TRUNCATE ON bodies FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 	CREATE TRIGGER never_changed BEFORE UPDATE ON evidence_refs FOR EACH ROW EXECUTE FUNCTION refuse_change();
 END $$;
--- +goose StatementEnd
 
 -- Pruning is by class and age alone: whoever may call this, and may delete
 -- nothing, cannot choose what goes. What is kept, the trigger on bodies keeps.
--- +goose StatementBegin
 CREATE FUNCTION prune_bodies(what TEXT, earlier BIGINT) RETURNS BIGINT LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE gone BIGINT;
 BEGIN
@@ -527,9 +510,7 @@ BEGIN
 	END IF;
 	RETURN gone;
 END $$;
--- +goose StatementEnd
 -- What was pruned is stated in the same transaction, after it.
--- +goose StatementBegin
 CREATE FUNCTION pruning_stated() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE e RECORD; said TEXT; of BIGINT;
 BEGIN
@@ -548,9 +529,7 @@ BEGIN
 	UPDATE prunings SET entry = of WHERE id = NEW.id;
 	RETURN NULL;
 END $$;
--- +goose StatementEnd
 CREATE CONSTRAINT TRIGGER stated AFTER INSERT ON prunings DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pruning_stated();
--- +goose StatementBegin
 CREATE FUNCTION stated_pruning() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
 	IF TG_RELID <> 'entries'::regclass OR NOT EXISTS (SELECT FROM prunings WHERE entry = NEW.serial) THEN
@@ -558,13 +537,11 @@ BEGIN
 	END IF;
 	RETURN NULL;
 END $$;
--- +goose StatementEnd
 CREATE CONSTRAINT TRIGGER pruned AFTER INSERT ON entries DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.kind = 'body.pruned')
 	EXECUTE FUNCTION stated_pruning();
 
 -- Whether there is the body that an entry names, stored as that entry's, and sealed as its run is.
 -- What is no entry names none.
--- +goose StatementBegin
 CREATE FUNCTION entry_bodied(its_bytes BYTEA) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
 DECLARE said RECORD;
 BEGIN
@@ -576,22 +553,16 @@ BEGIN
 EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
 	RETURN false;
 END $$;
--- +goose StatementEnd
 
 -- A text, and an instant in milliseconds since 1970, as entries and bodies have them.
--- +goose StatementBegin
 CREATE FUNCTION quoted(what TEXT) RETURNS TEXT LANGUAGE sql STABLE AS $$
 	SELECT replace(replace(to_json(what)::text, chr(8232), '\u2028'), chr(8233), '\u2029')
 $$;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE FUNCTION instant(ms BIGINT) RETURNS TEXT LANGUAGE sql STABLE AS $$
 	SELECT '"' || to_char(timestamp 'epoch' + ms / 1000 * interval '1 second' + ms % 1000 * interval '1 millisecond', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || '"'
 		WHERE ms BETWEEN -62135596800000 AND 253402300799999 -- the years 1 to 9999
 $$;
--- +goose StatementEnd
 -- An amount in minor units, as entries have it, or NULL in a currency that ISO 4217 does not list.
--- +goose StatementBegin
 CREATE FUNCTION sum_of(minor BIGINT, unit TEXT) RETURNS TEXT LANGUAGE sql STABLE AS $$
 	SELECT '{"amount":"' || round(minor * 10::numeric ^ -p.places, p.places) || '","currency":"' || unit || '"}' FROM (VALUES
 		(0, ' BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF '),
@@ -602,10 +573,8 @@ CREATE FUNCTION sum_of(minor BIGINT, unit TEXT) RETURNS TEXT LANGUAGE sql STABLE
 			' TTD TWD TZS UAH USD UYU UZS VED VES WST XCD XCG YER ZAR ZMW ZWG '),
 		(3, ' BHD IQD JOD KWD LYD OMR TND ')) AS p (places, units) WHERE unit ~ '^[A-Z]{3}$' AND position(' ' || unit || ' ' IN p.units) > 0
 $$;
--- +goose StatementEnd
 -- JSON as package plan writes it, or something else than it is, so deep in the text of a body. What
 -- is beyond the bounds of package schemas is refused.
--- +goose StatementBegin
 CREATE FUNCTION canonical(what JSON, deep INT DEFAULT 2) RETURNS TEXT LANGUAGE plpgsql STABLE STRICT AS $$
 DECLARE its TEXT := json_typeof(what);
 BEGIN
@@ -620,17 +589,13 @@ BEGIN
 		WHEN 'string' THEN quoted(what #>> '{}')
 		ELSE coalesce(what #>> '{}', 'null') END;
 END $$;
--- +goose StatementEnd
 -- Whether a text is sealed with the key, as package ledger seals.
--- +goose StatementBegin
 CREATE FUNCTION is_sealed(what TEXT, key TEXT) RETURNS BOOLEAN LANGUAGE sql STABLE AS $$
 	SELECT starts_with(what, '{"sealed":{"key":"' || key || '",')
 		AND what ~ '^{"sealed":{"key":"[0-9a-f]{32}","nonce":"[A-Za-z0-9+/]{16}","text":"([A-Za-z0-9+/]{4}){5,}([A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=|[A-Za-z0-9+/][AQgw]==)"}}$'
 $$;
--- +goose StatementEnd
 -- What an entry says that is kept so long: the data of its body, '' where that is sealed, and NULL if
 -- the sequencer sets it aside whatever the data are.
--- +goose StatementBegin
 CREATE FUNCTION entry_data(its_bytes BYTEA, lasting TEXT) RETURNS TEXT LANGUAGE plpgsql AS $$
 DECLARE e RECORD; b RECORD; it TEXT; refs TEXT;
 BEGIN
@@ -664,9 +629,7 @@ BEGIN
 EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
 	RETURN NULL;
 END $$;
--- +goose StatementEnd
 -- What the sequencer takes for no entry gives way. A row that has its place stays.
--- +goose StatementBegin
 CREATE FUNCTION set_aside(which BIGINT[], reasons TEXT[]) RETURNS BIGINT LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE gone BIGINT;
 BEGIN
@@ -683,10 +646,8 @@ BEGIN
 	GET DIAGNOSTICS gone = ROW_COUNT;
 	RETURN gone;
 END $$;
--- +goose StatementEnd
 
 -- Packets that stand behind bodies that are all gone, and those of a key that is.
--- +goose StatementBegin
 CREATE FUNCTION drop_packets() RETURNS BIGINT LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE gone BIGINT;
 BEGIN
@@ -697,11 +658,9 @@ BEGIN
 	DELETE FROM evidence_refs r WHERE NOT EXISTS (SELECT FROM bodies b WHERE b.digest = r.body);
 	RETURN gone;
 END $$;
--- +goose StatementEnd
 
 -- Whether a new entry is what its bytes say, now, and the next of its chain. Each role has a
 -- policy that asks for it.
--- +goose StatementBegin
 CREATE FUNCTION entry_follows(its_serial BIGINT, its_hash BYTEA, its_chain TEXT, its_n BIGINT, its_key TEXT, its_kind TEXT, its_bytes BYTEA) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
 DECLARE said RECORD; last BYTEA;
 BEGIN
@@ -730,32 +689,26 @@ BEGIN
 	SELECT e.hash INTO last FROM entries e WHERE e.chain = its_chain AND e.n = its_n - 1 AND e.serial < its_serial;
 	RETURN coalesce(said.prev = encode(last, 'hex'), false);
 END $$;
--- +goose StatementEnd
 
 -- Whether a number is that of an entry without a place, one of the same statement included, and
 -- with own of the same transaction: who adds another holds up the sequencer, which may add it too.
 -- Each role has a policy that asks for it: other numbers would be looked at with each batch.
--- +goose StatementBegin
 CREATE FUNCTION entry_waits(its_serial BIGINT, own BOOLEAN) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
 BEGIN
 	RETURN current_setting('transaction_isolation') = 'read committed'
 		AND EXISTS (SELECT FROM entries e WHERE e.serial = its_serial AND (NOT own OR e.xmin = pg_current_xact_id()::xid))
 		AND NOT EXISTS (SELECT FROM log_index i WHERE i.serial = its_serial);
 END $$;
--- +goose StatementEnd
 
 -- A run that has ended stays so.
--- +goose StatementBegin
 CREATE FUNCTION keep_end() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	RAISE EXCEPTION 'the run % of the ledger has ended', NEW.workflow USING ERRCODE = 'integrity_constraint_violation';
 END $$;
--- +goose StatementEnd
 CREATE TRIGGER ended BEFORE UPDATE ON runs FOR EACH ROW WHEN (OLD.state <> 'running' AND (NEW.state, NEW.closed_at) IS DISTINCT FROM (OLD.state, OLD.closed_at))
 	EXECUTE FUNCTION keep_end();
 
 -- A run that is new begins its chain, and is sealed as that says.
--- +goose StatementBegin
 CREATE FUNCTION run_opened() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE its_chain TEXT := 'run/' || NEW.workflow || '/' || NEW.root; its_body TEXT;
 BEGIN
@@ -766,13 +719,11 @@ BEGIN
 	END IF;
 	RETURN NULL;
 END $$;
--- +goose StatementEnd
 CREATE CONSTRAINT TRIGGER opened AFTER INSERT ON runs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION run_opened();
 
 -- The moves of an invocation, as package ledger has them: a call that has happened, or may
 -- have, is permitted again only if it may be repeated, and one that was settled never is.
 -- Which moves are whose, policies say.
--- +goose StatementBegin
 CREATE FUNCTION keep_call() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE perhaps BOOLEAN := OLD.state IN ('calling', 'unknown'); moved BOOLEAN := NEW.state <> OLD.state; fits BOOLEAN;
 	ends BOOLEAN := OLD.state = 'calling' AND moved AND OLD.token = encode(sha256(convert_to(NEW.token, 'UTF8')), 'hex');
@@ -820,13 +771,11 @@ BEGIN
 	END IF;
 	RAISE EXCEPTION 'the invocation % of the ledger is %', OLD.id, OLD.state USING ERRCODE = 'integrity_constraint_violation';
 END $$;
--- +goose StatementEnd
 CREATE TRIGGER moves BEFORE UPDATE ON invocations FOR EACH ROW EXECUTE FUNCTION keep_call();
 
 -- Marks a pending hold as running, once what it pays for is called, or ends it, with what it takes
 -- from its budgets: whoever may call this, and change none of the tables, can end each hold once,
 -- and spend no more than it holds.
--- +goose StatementBegin
 CREATE FUNCTION move_hold(hold TEXT, next TEXT, runs BOOLEAN, spent BIGINT) RETURNS BIGINT LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE h RECORD;
 BEGIN
@@ -846,10 +795,8 @@ BEGIN
 	END IF;
 	RETURN 1;
 END $$;
--- +goose StatementEnd
 
 -- What holds, calls, tasks and checks become is stated in the same transaction, after it.
--- +goose StatementBegin
 CREATE FUNCTION hold_stated() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE what TEXT := CASE WHEN TG_OP = 'INSERT' THEN 'opened' WHEN NEW.status = 'pending' THEN 'running' ELSE NEW.status END;
 BEGIN
@@ -861,11 +808,9 @@ BEGIN
 	END IF;
 	RETURN NULL;
 END $$;
--- +goose StatementEnd
 CREATE CONSTRAINT TRIGGER opened AFTER INSERT ON holds DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION hold_stated();
 CREATE CONSTRAINT TRIGGER stated AFTER UPDATE ON holds DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
 	WHEN ((OLD.status, OLD.running) IS DISTINCT FROM (NEW.status, NEW.running)) EXECUTE FUNCTION hold_stated();
--- +goose StatementBegin
 CREATE FUNCTION call_stated() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE said TEXT := 'invocation.' || NEW.state || '/' || NEW.id || '/' || NEW.attempt; fits BOOLEAN := true;
 BEGIN
@@ -894,12 +839,10 @@ BEGIN
 	END IF;
 	RETURN NULL;
 END $$;
--- +goose StatementEnd
 CREATE CONSTRAINT TRIGGER permitted AFTER INSERT ON invocations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION call_stated();
 CREATE CONSTRAINT TRIGGER stated AFTER UPDATE ON invocations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
 	WHEN ((OLD.state, OLD.attempt, OLD.decision_id) IS DISTINCT FROM (NEW.state, NEW.attempt, NEW.decision_id)) EXECUTE FUNCTION call_stated();
 -- A task is executed with the call that executes it.
--- +goose StatementBegin
 CREATE FUNCTION task_stated() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
 	IF TG_RELID <> 'tasks'::regclass OR NOT EXISTS (SELECT FROM entries e WHERE e.chain = NEW.chain AND e.key = 'task.executed/' || NEW.task_id)
@@ -911,11 +854,9 @@ BEGIN
 	END IF;
 	RETURN NULL;
 END $$;
--- +goose StatementEnd
 CREATE CONSTRAINT TRIGGER stated AFTER UPDATE ON tasks DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
 	WHEN (NEW.state = 'executed' AND OLD.state <> 'executed') EXECUTE FUNCTION task_stated();
 -- Checks of a node are numbered in the runs of their origin, from 1, without a gap.
--- +goose StatementBegin
 CREATE FUNCTION check_stated() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF NOT EXISTS (SELECT FROM entries e WHERE e.chain = NEW.chain AND e.key = 'check.made/' || NEW.node || '/' || NEW.visit || '/' || NEW.number)
@@ -927,12 +868,10 @@ BEGIN
 	END IF;
 	RETURN NULL;
 END $$;
--- +goose StatementEnd
 CREATE CONSTRAINT TRIGGER stated AFTER INSERT ON checks DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION check_stated();
 
 -- The entries on which these rows rest are such as the sequencer takes, and say what the rows do: who
 -- may change the rows states nothing by what will be set aside, nor something else than they have.
--- +goose StatementBegin
 CREATE FUNCTION entry_stands() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE money BOOLEAN := starts_with(NEW.kind, 'hold.'); said TEXT := entry_data(NEW.bytes, CASE WHEN money THEN 'financial' ELSE 'evidence' END);
 	about TEXT := substr(NEW.key, length(NEW.kind) + 2); part TEXT[]; d JSON; h holds; i invocations; c checks; fits BOOLEAN := false; want TEXT := said;
@@ -1026,7 +965,6 @@ BEGIN
 	END IF;
 	RETURN NULL;
 END $$;
--- +goose StatementEnd
 CREATE CONSTRAINT TRIGGER stands AFTER INSERT ON entries DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.kind IN
 		('hold.opened', 'hold.running', 'hold.posted', 'hold.voided', 'hold.expired', 'task.executed', 'check.made',
 		'invocation.permitted', 'invocation.calling', 'invocation.released', 'invocation.settled', 'invocation.unknown'))
@@ -1035,7 +973,6 @@ CREATE CONSTRAINT TRIGGER stands AFTER INSERT ON entries DEFERRABLE INITIALLY DE
 -- Temporary tables are found first unless they are named last: a role that may
 -- make one could show these functions legal holds, or tiles, of its own. A session
 -- may also say how backslashes in their texts are read.
--- +goose StatementBegin
 DO $$
 DECLARE f TEXT;
 BEGIN

@@ -1,4 +1,8 @@
+-- The whole is one statement to goose, which takes megabytes for each line of SQL that it has to
+-- look at for the end of one.
+
 -- +goose Up
+-- +goose StatementBegin
 
 -- Versions before this one are of builds that were never released.
 
@@ -357,113 +361,60 @@ CREATE TABLE authority (
 	statement TEXT NOT NULL CHECK (octet_length(statement) <= 524288)
 ) STRICT;
 
--- +goose StatementBegin
 CREATE TRIGGER entries_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'table entries of the ledger takes no UPDATE'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER entries_delete BEFORE DELETE ON entries
 WHEN EXISTS (SELECT 1 FROM log_index i WHERE i.serial = OLD.serial)
 	OR NOT EXISTS (SELECT 1 FROM aside a WHERE a.serial = OLD.serial AND a.hash = OLD.hash AND a.bytes = OLD.bytes)
 BEGIN SELECT RAISE(ABORT, 'table entries of the ledger takes no DELETE'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER aside_update BEFORE UPDATE ON aside BEGIN SELECT RAISE(ABORT, 'table aside of the ledger takes no UPDATE'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER aside_delete BEFORE DELETE ON aside BEGIN SELECT RAISE(ABORT, 'table aside of the ledger takes no DELETE'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER aside_replace BEFORE INSERT ON aside WHEN EXISTS (SELECT 1 FROM aside WHERE serial = NEW.serial)
 BEGIN SELECT RAISE(ABORT, 'table aside of the ledger has that row'); END;
--- +goose StatementEnd
 -- A row says what its text says, goes on from another, and is over entries that have places.
--- +goose StatementBegin
 CREATE TRIGGER log_batches_fits BEFORE INSERT ON log_batches
 WHEN NEW.n <> (SELECT coalesce(max(n), 0) + 1 FROM log_batches)
 	OR NEW.size <> 0 AND NOT EXISTS (SELECT 1 FROM log_batches WHERE grown = NEW.size)
 	OR NEW.grown > (SELECT coalesce(max(place), -1) + 1 FROM log_index)
 	OR substr(CAST(NEW.checkpoint AS TEXT), instr(CAST(NEW.checkpoint AS TEXT), char(10)) + 1, length(NEW.grown) + 1) <> NEW.grown || char(10)
 BEGIN SELECT RAISE(ABORT, 'table log_batches of the ledger has no such next row'); END;
--- +goose StatementEnd
 -- Witnesses cosign checkpoints that are there.
--- +goose StatementBegin
 CREATE TRIGGER log_cosignatures_fits BEFORE INSERT ON log_cosignatures WHEN NOT EXISTS (SELECT 1 FROM log_batches WHERE grown = NEW.size)
 BEGIN SELECT RAISE(ABORT, 'table log_batches of the ledger has no row of that size'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER log_batches_update BEFORE UPDATE ON log_batches BEGIN SELECT RAISE(ABORT, 'table log_batches of the ledger takes no UPDATE'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER log_batches_delete BEFORE DELETE ON log_batches BEGIN SELECT RAISE(ABORT, 'table log_batches of the ledger takes no DELETE'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER log_index_update BEFORE UPDATE ON log_index BEGIN SELECT RAISE(ABORT, 'table log_index of the ledger takes no UPDATE'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER log_index_delete BEFORE DELETE ON log_index BEGIN SELECT RAISE(ABORT, 'table log_index of the ledger takes no DELETE'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER log_tiles_update BEFORE UPDATE ON log_tiles BEGIN SELECT RAISE(ABORT, 'table log_tiles of the ledger takes no UPDATE'); END;
--- +goose StatementEnd
 -- A tile that a wider one begins with may go: nothing is lost with it, and the
 -- sequencer makes another at every batch.
--- +goose StatementBegin
 CREATE TRIGGER log_tiles_delete BEFORE DELETE ON log_tiles
 WHEN NOT EXISTS (SELECT 1 FROM log_tiles w WHERE w.level = OLD.level AND w.n = OLD.n AND w.width > OLD.width
 	AND substr(w.data, 1, length(OLD.data)) = OLD.data)
 BEGIN SELECT RAISE(ABORT, 'table log_tiles of the ledger takes no DELETE'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER log_cosignatures_update BEFORE UPDATE ON log_cosignatures BEGIN SELECT RAISE(ABORT, 'table log_cosignatures of the ledger takes no UPDATE'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER log_cosignatures_delete BEFORE DELETE ON log_cosignatures BEGIN SELECT RAISE(ABORT, 'table log_cosignatures of the ledger takes no DELETE'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER authority_update BEFORE UPDATE ON authority BEGIN SELECT RAISE(ABORT, 'table authority of the ledger takes no UPDATE'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER authority_delete BEFORE DELETE ON authority BEGIN SELECT RAISE(ABORT, 'table authority of the ledger takes no DELETE'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER bodies_update BEFORE UPDATE ON bodies BEGIN SELECT RAISE(ABORT, 'table bodies of the ledger takes no UPDATE'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER bodies_kept BEFORE DELETE ON bodies
 WHEN OLD.class = 'permanent' OR EXISTS (SELECT 1 FROM legal_holds WHERE chain = OLD.chain)
 BEGIN SELECT RAISE(ABORT, 'a body of the ledger is kept'); END;
--- +goose StatementEnd
 
 -- INSERT OR REPLACE deletes without asking the triggers above.
--- +goose StatementBegin
 CREATE TRIGGER entries_replace BEFORE INSERT ON entries WHEN EXISTS (SELECT 1 FROM entries WHERE serial = NEW.serial OR hash = NEW.hash OR (chain = NEW.chain AND n = NEW.n) OR (chain = NEW.chain AND key = NEW.key))
 BEGIN SELECT RAISE(ABORT, 'table entries of the ledger has that row'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER entries_replace_body BEFORE INSERT ON entries WHEN EXISTS (SELECT 1 FROM entries WHERE substr(bytes, -73, 71) = substr(NEW.bytes, -73, 71))
 BEGIN SELECT RAISE(ABORT, 'table entries of the ledger has an entry with that body'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER log_batches_replace BEFORE INSERT ON log_batches WHEN EXISTS (SELECT 1 FROM log_batches WHERE n = NEW.n)
 BEGIN SELECT RAISE(ABORT, 'table log_batches of the ledger has that row'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER log_index_replace BEFORE INSERT ON log_index WHEN EXISTS (SELECT 1 FROM log_index WHERE place = NEW.place OR serial = NEW.serial)
 BEGIN SELECT RAISE(ABORT, 'table log_index of the ledger has that row'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER log_tiles_replace BEFORE INSERT ON log_tiles WHEN EXISTS (SELECT 1 FROM log_tiles WHERE level = NEW.level AND n = NEW.n AND width = NEW.width)
 BEGIN SELECT RAISE(ABORT, 'table log_tiles of the ledger has that row'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER log_cosignatures_replace BEFORE INSERT ON log_cosignatures WHEN EXISTS (SELECT 1 FROM log_cosignatures WHERE serial = NEW.serial)
 BEGIN SELECT RAISE(ABORT, 'table log_cosignatures of the ledger has that row'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER authority_replace BEFORE INSERT ON authority WHEN EXISTS (SELECT 1 FROM authority WHERE n = NEW.n OR digest = NEW.digest OR prev = NEW.prev)
 BEGIN SELECT RAISE(ABORT, 'table authority of the ledger has that row'); END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER bodies_replace BEFORE INSERT ON bodies WHEN EXISTS (SELECT 1 FROM bodies WHERE digest = NEW.digest)
 BEGIN SELECT RAISE(ABORT, 'table bodies of the ledger has that row'); END;
 -- +goose StatementEnd
