@@ -53,7 +53,7 @@ var failed = regexp.MustCompile(`(?m)^\s+--- FAIL: (\S+)`)
 
 // Run runs the tests of each mutation in a child with these variables, and fails
 // where they pass. The mutations come with one that changes nothing, on which all
-// the tests must pass.
+// the tests must pass, and which comes first; the others run in parallel.
 func Run(t *testing.T, list []Mutation, env ...string) {
 	var all []string
 	for _, m := range list {
@@ -62,6 +62,9 @@ func Run(t *testing.T, list []Mutation, env ...string) {
 	list = append([]Mutation{{Name: control, Tests: strings.Join(all, "|")}}, list...)
 	for _, m := range list {
 		t.Run(m.Name, func(t *testing.T) {
+			if m.Name != control {
+				t.Parallel()
+			}
 			for range attempts {
 				out, err := child(t, m, env)
 				if m.Name == control {
