@@ -246,7 +246,8 @@ func TestAttacks(t *testing.T) {
 					lengthy.Skip(t)
 				}
 				idle(t)
-				servers, want := map[string]Server{"honest": hostileServer(t, "ok")}, a.line
+				honest := newSite(t)
+				servers, want := map[string]Server{"honest": {URL: honest.URL + "/mcp", Addresses: here}}, a.line
 				switch transport {
 				case "stdio":
 					servers["h"] = hostileServer(t, attackMode+name)
@@ -322,7 +323,8 @@ func TestAttacksAtTheStart(t *testing.T) {
 					lengthy.Skip(t)
 				}
 				idle(t)
-				servers := map[string]Server{"honest": hostileServer(t, "ok")}
+				honest := newSite(t)
+				servers := map[string]Server{"honest": {URL: honest.URL + "/mcp", Addresses: here}}
 				calls := filepath.Join(t.TempDir(), "calls")
 				var s *site
 				if transport == "stdio" {
