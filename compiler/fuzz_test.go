@@ -98,6 +98,7 @@ func rewritten(t *testing.T, text []byte) Source {
 }
 
 func FuzzCompile(f *testing.F) {
+	raced.Skip(f)
 	for _, s := range seeds(f) {
 		f.Add(s)
 	}
@@ -115,6 +116,7 @@ func FuzzCompile(f *testing.F) {
 
 // A plan that can be read means the same in every notation.
 func FuzzNotation(f *testing.F) {
+	raced.Skip(f)
 	for _, s := range seeds(f) {
 		f.Add(s)
 	}
