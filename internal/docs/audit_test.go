@@ -3,11 +3,13 @@ package docs
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -67,20 +69,33 @@ type walk struct {
 	env []string
 }
 
+// chimera is the program, which is built once.
+var chimera = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "chimera-docs-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	file := filepath.Join(dir, "chimera")
+	build := exec.Command("go", "build", "-o", file, "./starter")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	return os.ReadFile(file)
+})
+
 func newWalk(t *testing.T) *walk {
 	temporal, err := devserver.Find(t.Context(), os.Stderr)
 	require.NoError(t, err)
-	abs, err := filepath.Abs(root)
+	program, err := chimera()
 	require.NoError(t, err)
 	w := &walk{dir: t.TempDir()}
 	bin := filepath.Join(w.dir, "bin")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "chimera"), "./starter")
-	build.Dir = abs
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	for _, who := range []string{"operator", "auditor", "witness"} {
-		require.NoError(t, os.Mkdir(filepath.Join(w.dir, who), 0o700))
+	for _, dir := range []string{"bin", "operator", "auditor", "witness"} {
+		require.NoError(t, os.Mkdir(filepath.Join(w.dir, dir), 0o700))
 	}
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "chimera"), program, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "operator", "greet.yaml"), []byte(first(t, "docs/write-a-plan.md", "yaml plan")), 0o600))
 	w.env = []string{
 		"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + w.dir, "LC_ALL=C",

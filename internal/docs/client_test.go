@@ -75,12 +75,13 @@ func TestGoClient(t *testing.T) {
 	for _, info := range []string{"go", "go client"} {
 		t.Run(info, func(t *testing.T) {
 			text := first(t, "docs/start-from-any-language.md", info)
+			require.Contains(t, text, `"greet-ada"`)
+			dir := t.TempDir()
+			program := filepath.Join(dir, "greet")
+			buildGo(t, strings.NewReplacer("localhost:7233", stage.Temporal(t).Address, `"greet-ada"`, "os.Args[1]").Replace(text), program)
 			run := func(id, plan string) (string, error) {
-				dir := t.TempDir()
-				program := filepath.Join(dir, "greet")
-				buildGo(t, strings.NewReplacer("localhost:7233", stage.Temporal(t).Address, "greet-ada", id).Replace(text), program)
 				require.NoError(t, os.WriteFile(filepath.Join(dir, "greet.yaml"), []byte(plan), 0o600))
-				cmd := exec.CommandContext(t.Context(), program)
+				cmd := exec.CommandContext(t.Context(), program, id)
 				cmd.Dir = dir
 				out, err := cmd.CombinedOutput()
 				return string(out), err

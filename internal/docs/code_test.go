@@ -13,14 +13,15 @@ import (
 	"chimera.ai/engine/skills"
 )
 
-// TestGoBlocks builds each Go program of the documents.
+// TestGoBlocks compiles each Go program of the documents, and links none: that they run,
+// TestGoClient shows.
 func TestGoBlocks(t *testing.T) {
 	seen := 0
 	for _, doc := range documents(t) {
 		for _, b := range blocks(read(t, doc)) {
 			if b.info == "go" {
 				seen++
-				buildGo(t, b.text, os.DevNull)
+				onBlock(t, b.text, "list", "-export")
 			}
 		}
 	}
@@ -29,6 +30,12 @@ func TestGoBlocks(t *testing.T) {
 
 // buildGo builds a program, as if it stood in this module.
 func buildGo(t *testing.T, text, out string) {
+	t.Helper()
+	onBlock(t, text, "build", "-o", out)
+}
+
+// onBlock runs a command of go on a program, as if it stood in this module.
+func onBlock(t *testing.T, text string, command ...string) {
 	t.Helper()
 	abs, err := filepath.Abs(root)
 	require.NoError(t, err)
@@ -41,7 +48,7 @@ func buildGo(t *testing.T, text, out string) {
 	require.NoError(t, err)
 	list := filepath.Join(dir, "overlay.json")
 	require.NoError(t, os.WriteFile(list, overlay, 0o600))
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", list, "-o", out, "./internal/docs/block")
+	cmd := exec.CommandContext(t.Context(), "go", append(command, "-overlay", list, "./internal/docs/block")...)
 	cmd.Dir = abs
 	said, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", said)
