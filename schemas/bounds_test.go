@@ -2,6 +2,7 @@ package schemas_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -47,6 +48,10 @@ func TestSchemasAreBounded(t *testing.T) {
 		require.ErrorIs(t, err, schemas.ErrTooLarge)
 		require.ErrorContains(t, err, want)
 	}
+
+	_, err := schemas.Compile([]byte(`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"` + strings.Repeat("k", 500_000) + `":{"allOf":[` + strings.Repeat("true,", 1000) + `true]}}}`))
+	require.ErrorIs(t, err, schemas.ErrTooLarge)
+	require.ErrorContains(t, err, "subschemas whose places have more than 16777216 bytes together")
 
 	// The largest that are allowed compile in bounded time.
 	for name, schema := range map[string]string{
@@ -132,4 +137,16 @@ func TestValuesAreBounded(t *testing.T) {
 	require.ErrorIs(t, s.Validate(large), schemas.ErrTooLarge)
 	require.NoError(t, s.Validate(large[:schemas.MaxNodes-1]))
 	require.ErrorIs(t, s.Validate([]any{strings.Repeat("x", schemas.MaxBytes), "x"}), schemas.ErrTooLarge)
+}
+
+// TestLongKeyOfManyValues: a place is put together for an error only. With one for each value of
+// this schema, 2 GB are allocated.
+func TestLongKeyOfManyValues(t *testing.T) {
+	schema := []byte(`{"x":{"` + strings.Repeat("k", 500_000) + `":[` + strings.Repeat("0,", 4000) + `0]}}`)
+	before, after := new(runtime.MemStats), new(runtime.MemStats)
+	runtime.ReadMemStats(before)
+	_, err := schemas.Compile(schema)
+	runtime.ReadMemStats(after)
+	require.NoError(t, err)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<28))
 }

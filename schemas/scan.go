@@ -38,6 +38,8 @@ type scan struct {
 	draft string
 	seen  map[string]bool
 	queue []place
+	// pointers is the length of the places of all subschemas.
+	pointers int
 	// external holds the references that are not pointers into the document.
 	external []string
 	// named is set if the document or a part of it has an identifier, so that references
@@ -78,10 +80,12 @@ type place struct {
 // in a deterministic order.
 func scanSchema(root any) (*scan, error) {
 	s := &scan{root: root, seen: map[string]bool{}, places: map[[2]string]string{}, aliases: map[string]bool{}}
-	if err := s.bound("", root); err != nil {
+	if err := s.bound(root); err != nil {
 		return nil, err
 	}
-	s.push("", root, "")
+	if err := s.push("", root, ""); err != nil {
+		return nil, err
+	}
 	for len(s.queue) > 0 {
 		p := s.queue[0]
 		s.queue = s.queue[1:]
@@ -111,35 +115,45 @@ func at(pointer string, err error) error {
 }
 
 // bound checks the size of whatever could be compiled as a pattern, wherever it is:
-// references can turn any part of the document into a schema.
-func (s *scan) bound(pointer string, v any) error {
+// references can turn any part of the document into a schema. The place of an error is
+// put together on the way back only, since keys may be long and values many.
+func (s *scan) bound(v any) error {
 	switch v := v.(type) {
 	case []any:
 		for i, e := range v {
-			if err := s.bound(pointer+"/"+strconv.Itoa(i), e); err != nil {
-				return err
+			if err := s.bound(e); err != nil {
+				return under(strconv.Itoa(i), err)
 			}
 		}
 	case map[string]any:
 		if p, ok := v["pattern"].(string); ok {
 			if err := s.count(p); err != nil {
-				return at(pointer, err)
+				return err
 			}
 		}
 		if ps, ok := v["patternProperties"].(map[string]any); ok {
 			for _, p := range slices.Sorted(maps.Keys(ps)) {
 				if err := s.count(p); err != nil {
-					return at(pointer, err)
+					return err
 				}
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if err := s.bound(pointer+"/"+token(name), v[name]); err != nil {
-				return err
+			if err := s.bound(v[name]); err != nil {
+				return under(token(name), err)
 			}
 		}
 	}
 	return nil
+}
+
+// under puts the token of the value that an error is about before its place.
+func under(token string, err error) error {
+	if p, ok := err.(*PlaceError); ok {
+		p.Pointer = "/" + token + p.Pointer
+		return p
+	}
+	return &PlaceError{Pointer: "/" + token, Err: err}
 }
 
 func (s *scan) count(pattern string) error {
@@ -158,11 +172,20 @@ func (s *scan) count(pattern string) error {
 	return nil
 }
 
-func (s *scan) push(pointer string, schema any, resource string) {
-	if !s.seen[pointer] {
-		s.seen[pointer] = true
-		s.queue = append(s.queue, place{pointer, schema, resource})
+// maxPointers bounds the length of the places of all subschemas, in bytes: the library keeps
+// each, and a long key is in the places of all that it holds.
+const maxPointers = MaxBytes
+
+func (s *scan) push(pointer string, schema any, resource string) error {
+	if s.seen[pointer] {
+		return nil
 	}
+	if s.pointers += len(pointer); s.pointers > maxPointers {
+		return tooLarge("subschemas whose places have more than %d bytes together", maxPointers)
+	}
+	s.seen[pointer] = true
+	s.queue = append(s.queue, place{pointer, schema, resource})
+	return nil
 }
 
 func (s *scan) visit(p place) error {
@@ -195,17 +218,23 @@ func (s *scan) visit(p place) error {
 		switch v := m[key].(type) {
 		case map[string]any:
 			if pos&self != 0 {
-				s.push(p.pointer+"/"+key, v, p.resource)
+				if err := s.push(p.pointer+"/"+key, v, p.resource); err != nil {
+					return err
+				}
 			}
 			if pos&members != 0 {
 				for _, name := range slices.Sorted(maps.Keys(v)) {
-					s.push(p.pointer+"/"+key+"/"+token(name), v[name], p.resource)
+					if err := s.push(p.pointer+"/"+key+"/"+token(name), v[name], p.resource); err != nil {
+						return err
+					}
 				}
 			}
 		case []any:
 			if pos&items != 0 {
 				for i, e := range v {
-					s.push(p.pointer+"/"+key+"/"+strconv.Itoa(i), e, p.resource)
+					if err := s.push(p.pointer+"/"+key+"/"+strconv.Itoa(i), e, p.resource); err != nil {
+						return err
+					}
 				}
 			}
 		}
@@ -386,8 +415,7 @@ func (s *scan) follow(ref string) error {
 	} else {
 		s.alias(fragment, v)
 	}
-	s.push(pointer, v, resource)
-	return nil
+	return s.push(pointer, v, resource)
 }
 
 // resolve follows a JSON pointer in URI fragment form, and returns the value, the
