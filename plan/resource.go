@@ -115,12 +115,27 @@ func digit(c byte) byte {
 }
 
 // Allows returns why a URI may not be read, or nil.
-func (r *Resource) Allows(uri string) error {
+func (r *Resource) Allows(uri string) error { return r.Matcher().Allows(uri) }
+
+// A Matcher matches URIs with the patterns of a [Resource], which are compiled once.
+type Matcher struct {
+	URIs []string
+	all  *regexp.Regexp
+	err  error
+}
+
+// Matcher compiles the patterns, for whoever matches many URIs.
+func (r *Resource) Matcher() *Matcher {
+	all, err := regexp.Compile(r.Pattern()) // the expression is one of RE2 as well
+	return &Matcher{r.URIs, all, err}
+}
+
+// Allows is [Resource.Allows].
+func (m *Matcher) Allows(uri string) error {
 	if err := normal(uri); err != nil {
 		return fmt.Errorf("%s is not to be read: %w", excerpt.Quote(uri, 200), err)
 	}
-	// The expression is one of RE2 as well.
-	if found, err := regexp.MatchString(r.Pattern(), uri); err != nil || !found {
+	if m.err != nil || !m.all.MatchString(uri) {
 		return fmt.Errorf("%s is not to be read: no pattern of the operation matches it", excerpt.Quote(uri, 200))
 	}
 	return nil

@@ -177,15 +177,25 @@ func (x *importedTool) widened() bool {
 // patterns are those of the templates and of the URIs that are listed, and that no operation reads, by what they
 // hold. flags are what people should see of the templates.
 func (r *resourceIntake) patterns(by map[string]*importedTool) (out, flags map[plan.ResourceForm][]string, left []string) {
-	out, flags, left = r.templated(by)
+	var reading []*plan.Matcher
+	for _, x := range by {
+		if x.Resource.As != "" {
+			reading = append(reading, x.Resource.Matcher())
+		}
+	}
+	out, flags, left = r.templated(reading)
+	covered := map[plan.ResourceForm]*plan.Matcher{}
+	for form, patterns := range out {
+		if len(patterns) <= plan.MaxURIPatterns { // with more there will be no operation
+			covered[form] = (&plan.Resource{URIs: patterns}).Matcher()
+		}
+	}
 	uris := map[plan.ResourceForm][]string{}
 	for _, one := range r.listed {
 		form, ok := formOf(one.MIMEType)
 		switch {
-		case slices.ContainsFunc(slices.Collect(maps.Values(by)), func(x *importedTool) bool {
-			return x.Resource.As != "" && x.Resource.Allows(one.URI) == nil
-		}):
-		case ok && (&plan.Resource{URIs: out[form]}).Allows(one.URI) == nil:
+		case slices.ContainsFunc(reading, func(m *plan.Matcher) bool { return m.Allows(one.URI) == nil }):
+		case ok && covered[form] != nil && covered[form].Allows(one.URI) == nil:
 		case !ok:
 			left = append(left, fmt.Sprintf("the resource %s is %s, which is neither text nor JSON", one.URI, one.MIMEType))
 		case strings.Contains(one.URI, "*"):
@@ -209,7 +219,7 @@ func (r *resourceIntake) patterns(by map[string]*importedTool) (out, flags map[p
 	}
 	for form, all := range uris {
 		of := inFolders(all, folderOf, "/*", mixed)
-		if len(out[form])+len(of) > plan.MaxURIPatterns {
+		if len(of) > plan.MaxURIPatterns {
 			of = inFolders(all, rootOf, "/**", nil)
 		}
 		out[form] = slices.Compact(slices.Sorted(slices.Values(append(out[form], of...))))
@@ -218,7 +228,7 @@ func (r *resourceIntake) patterns(by map[string]*importedTool) (out, flags map[p
 }
 
 // templated are the patterns of the templates that no operation reads.
-func (r *resourceIntake) templated(by map[string]*importedTool) (out, flags map[plan.ResourceForm][]string, left []string) {
+func (r *resourceIntake) templated(reading []*plan.Matcher) (out, flags map[plan.ResourceForm][]string, left []string) {
 	out, flags = map[plan.ResourceForm][]string{}, map[plan.ResourceForm][]string{}
 	for _, one := range r.templates {
 		form, ok := formOf(one.MIMEType)
@@ -226,9 +236,7 @@ func (r *resourceIntake) templated(by map[string]*importedTool) (out, flags map[
 		switch {
 		case err != nil:
 			left = append(left, fmt.Sprintf("the template %s cannot be imported: %s", one.URITemplate, err))
-		case slices.ContainsFunc(slices.Collect(maps.Values(by)), func(x *importedTool) bool {
-			return x.Resource.As != "" && live.Covers(x.Resource, pattern)
-		}):
+		case slices.ContainsFunc(reading, func(m *plan.Matcher) bool { return live.Covers(m, pattern) }):
 		case !ok:
 			left = append(left, fmt.Sprintf("the template %s is of %s, which is neither text nor JSON", one.URITemplate, one.MIMEType))
 		case slices.Contains(out[form], pattern):
@@ -321,7 +329,7 @@ func formOf(mimeType string) (plan.ResourceForm, bool) {
 // the templates, is JSON.
 func (r *resourceIntake) formOf(pattern string) plan.ResourceForm {
 	var types []string
-	wanted := &plan.Resource{URIs: []string{pattern}}
+	wanted := (&plan.Resource{URIs: []string{pattern}}).Matcher()
 	for _, one := range r.listed {
 		if wanted.Allows(one.URI) == nil {
 			types = append(types, one.MIMEType)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -32,6 +33,10 @@ func TestResourceOperations(t *testing.T) {
 		many = append(many, text(fmt.Sprintf("wiki://h/f%d/a", i)), text(fmt.Sprintf("wiki://h/f%d/b", i)))
 		scattered = append(scattered, text(fmt.Sprintf("wiki://h%d/a", i)))
 	}
+	var by []mcp.ResourceTemplate
+	for i := range plan.MaxURIPatterns {
+		by = append(by, mcp.ResourceTemplate{URITemplate: fmt.Sprintf("wiki://t%d/{x}", i)})
+	}
 	for name, c := range map[string]struct {
 		listed []mcp.Resource
 		by     []mcp.ResourceTemplate
@@ -50,15 +55,16 @@ func TestResourceOperations(t *testing.T) {
 			want: []string{"new list_resources lists file:///*, memo://a, memo://b", "new read_resource reads file:///*, memo://a, memo://b as text"}},
 		"forms": {listed: []mcp.Resource{{URI: "a://b/t", MIMEType: "text/plain; charset=utf-8"}, {URI: "a://b/j", MIMEType: "application/json"}, {URI: "a://b/k", MIMEType: "application/ld+json"}, {URI: "a://b/x"}},
 			want: []string{"new list_resources lists a://b/j, a://b/k, a://b/t, a://b/x", "new read_json_resource reads a://b/j, a://b/k as json", "new read_resource reads a://b/t, a://b/x as text"}},
-		"binary":    {listed: []mcp.Resource{{URI: "a://b/i", MIMEType: "image/png"}}, left: "the resource a://b/i is image/png, which is neither text nor JSON"},
-		"no type":   {listed: []mcp.Resource{{URI: "a://b/i", MIMEType: "a/b/c"}}, left: "which is neither text nor JSON"},
-		"star":      {listed: []mcp.Resource{text("a://b/*")}, left: "has a `*`, which would be a pattern"},
-		"query":     {listed: []mcp.Resource{text("a://b/c?d=1")}, left: "the resource a://b/c?d=1 cannot be read: it is not a URI in normal form"},
-		"dots":      {listed: []mcp.Resource{text("file:///a/../b")}, left: "cannot be read"},
-		"many":      {listed: many, want: []string{"new list_resources lists wiki://h/**", "new read_resource reads wiki://h/** as text"}},
-		"scattered": {listed: scattered, want: []string{toolLeftOut, toolLeftOut}},
-		"unasked":   {listed: []mcp.Resource{text("a://b")}, quiet: true, left: "it has resources, which are not imported: --resources PATTERN does, such as a://b"},
-		"wanted":    {listed: []mcp.Resource{text("a://b/c")}, quiet: true, wanted: []string{"a://b/*", "d://**"}, want: []string{"new list_resources lists a://b/*, d://**", "new read_resource reads a://b/*, d://** as text"}},
+		"binary":         {listed: []mcp.Resource{{URI: "a://b/i", MIMEType: "image/png"}}, left: "the resource a://b/i is image/png, which is neither text nor JSON"},
+		"no type":        {listed: []mcp.Resource{{URI: "a://b/i", MIMEType: "a/b/c"}}, left: "which is neither text nor JSON"},
+		"star":           {listed: []mcp.Resource{text("a://b/*")}, left: "has a `*`, which would be a pattern"},
+		"query":          {listed: []mcp.Resource{text("a://b/c?d=1")}, left: "the resource a://b/c?d=1 cannot be read: it is not a URI in normal form"},
+		"dots":           {listed: []mcp.Resource{text("file:///a/../b")}, left: "cannot be read"},
+		"many":           {listed: many, want: []string{"new list_resources lists wiki://h/**", "new read_resource reads wiki://h/** as text"}},
+		"many templates": {listed: []mcp.Resource{text("wiki://h/x/a"), text("wiki://h/y/b"), text("wiki://t0/c")}, by: by, want: []string{toolLeftOut, toolLeftOut}},
+		"scattered":      {listed: scattered, want: []string{toolLeftOut, toolLeftOut}},
+		"unasked":        {listed: []mcp.Resource{text("a://b")}, quiet: true, left: "it has resources, which are not imported: --resources PATTERN does, such as a://b"},
+		"wanted":         {listed: []mcp.Resource{text("a://b/c")}, quiet: true, wanted: []string{"a://b/*", "d://**"}, want: []string{"new list_resources lists a://b/*, d://**", "new read_resource reads a://b/*, d://** as text"}},
 		"wanted JSON": {listed: []mcp.Resource{{URI: "a://b", MIMEType: "application/json"}, text("a://c")}, wanted: []string{"a://b"},
 			want: []string{"new list_resources lists a://b", "new read_json_resource reads a://b as json"}},
 		"tool":      {listed: []mcp.Resource{text("a://b")}, tools: []string{"read_resource"}, want: []string{"new list_resources lists a://b", toolLeftOut}},
@@ -141,6 +147,25 @@ func TestResourceOperations(t *testing.T) {
 	require.Len(t, all, 1)
 	require.True(t, all[0].look)
 	require.Equal(t, toolChanged, all[0].State)
+}
+
+// TestPatternsOfManyTemplates: patterns are compiled once, not for each resource, and not at all if there are
+// too many for an operation.
+func TestPatternsOfManyTemplates(t *testing.T) {
+	for n, most := range map[int]uint64{plan.MaxURIPatterns: 4 << 20, 4 * plan.MaxURIPatterns: 1 << 20} {
+		r := resourceIntake{where: where{server: "wiki"}, offer: true}
+		for i := range n {
+			r.templates = append(r.templates, mcp.ResourceTemplate{URITemplate: fmt.Sprintf("wiki://h%d/{x}", i)})
+		}
+		for i := range 200 {
+			r.listed = append(r.listed, mcp.Resource{URI: fmt.Sprintf("wiki://h/%d", i)})
+		}
+		before, after := new(runtime.MemStats), new(runtime.MemStats)
+		runtime.ReadMemStats(before)
+		r.patterns(nil)
+		runtime.ReadMemStats(after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, most)
+	}
 }
 
 // TestAskerResources: resources are one question, which has no effect class but pure, and an operation

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/contract"
@@ -119,23 +120,27 @@ func (o *Offer) Stale() bool {
 func Compare(templates []catalog.Template, servers map[string]Server) (out []Offer) {
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		s := servers[name]
-		known := map[string]*catalog.Template{}
+		known, offered := map[string]*catalog.Template{}, sync.OnceValue(s.offered)
+		var reading []reader
 		for i := range templates {
 			switch t := &templates[i]; {
 			case !of(t, name):
 			case t.Resource == nil:
 				known[t.Operation] = t
 			default:
-				out = append(out, s.resource(t))
+				if t.Resource.As != "" {
+					reading = append(reading, reader{t, t.Resource.Matcher()})
+				}
+				out = append(out, s.resource(t, offered))
 			}
 		}
 		for _, r := range s.Resources {
-			if o, own := listed(name, r, templates); !own {
+			if o, own := listed(name, r, reading); !own {
 				out = append(out, o)
 			}
 		}
 		for _, one := range s.Templates {
-			out = append(out, template(name, one, templates))
+			out = append(out, template(name, one, reading))
 		}
 		var names []string
 		for _, tool := range s.Tools {
@@ -157,20 +162,25 @@ func Compare(templates []catalog.Template, servers map[string]Server) (out []Off
 	return out
 }
 
+// reader is a template of the catalog that reads resources of a server, with its patterns.
+type reader struct {
+	*catalog.Template
+	reads *plan.Matcher
+}
+
 // listed holds a resource of a server against the templates that read resources of it. own reports whether one
 // pins it, which then is held against it by itself.
-func listed(server string, r mcp.Resource, templates []catalog.Template) (o Offer, own bool) {
+func listed(server string, r mcp.Resource, reading []reader) (o Offer, own bool) {
 	o = Offer{Server: server, Resource: r.URI, State: Unknown}
 	var err error
 	if o.Fingerprint, err = r.Fingerprint(); err != nil {
 		o.Problem = err.Error()
 	}
-	for i := range templates {
-		t := &templates[i]
-		if !of(t, server) || t.Resource == nil || t.Resource.As == "" || t.Resource.Allows(r.URI) != nil {
+	for _, t := range reading {
+		if t.reads.Allows(r.URI) != nil {
 			continue
 		}
-		own = own || pinsResource(t)
+		own = own || pinsResource(t.Template)
 		if o.State == Unknown {
 			o.Tool, o.State = t.Operation, Unpinned
 		}
@@ -211,7 +221,7 @@ func (s *Server) tool(name string, tool mcp.Tool, t *catalog.Template) Offer {
 
 // resource holds a template of resources against what there is. One without a fingerprint pins the
 // patterns of what is read, and not what that is; the offer of one with a fingerprint is that resource.
-func (s *Server) resource(t *catalog.Template) Offer {
+func (s *Server) resource(t *catalog.Template, offered func() []*plan.Matcher) Offer {
 	o := Offer{Server: t.Provider, Tool: t.Operation, Resource: t.Resource.Literal(), Fingerprint: t.Fingerprint, State: Pinned}
 	if !pinsResource(t) {
 		o.Resource = ""
@@ -221,7 +231,7 @@ func (s *Server) resource(t *catalog.Template) Offer {
 		return o
 	}
 	if !pinsResource(t) {
-		o.State, o.Problem = Unpinned, s.nowhere(t)
+		o.State, o.Problem = Unpinned, s.nowhere(t, offered)
 		return o
 	}
 	o.Fingerprint = ""
@@ -243,19 +253,30 @@ func (s *Server) resource(t *catalog.Template) Offer {
 	return o
 }
 
-// nowhere says which patterns match nothing that the server has, or "".
-func (s *Server) nowhere(t *catalog.Template) string {
+// offered are the patterns of the server's templates.
+func (s *Server) offered() (all []*plan.Matcher) {
+	for _, x := range s.Templates {
+		if is, err := x.Pattern(); err == nil {
+			all = append(all, (&plan.Resource{URIs: []string{is}}).Matcher())
+		}
+	}
+	return all
+}
+
+// nowhere says which patterns match nothing that the server has, or "". offered is [Server.offered].
+func (s *Server) nowhere(t *catalog.Template, offered func() []*plan.Matcher) string {
 	if !s.Looked || t.Resource.As == "" {
 		return ""
 	}
 	var gone []string
 	for _, pattern := range t.Resource.URIs {
-		one := &plan.Resource{URIs: []string{pattern}}
+		one := (&plan.Resource{URIs: []string{pattern}}).Matcher()
 		if !slices.ContainsFunc(s.Resources, func(r mcp.Resource) bool { return one.Allows(r.URI) == nil }) &&
 			!slices.ContainsFunc(s.Templates, func(x mcp.ResourceTemplate) bool {
 				is, err := x.Pattern()
-				return err == nil && (Covers(one, is) || Covers(&plan.Resource{URIs: []string{is}}, pattern))
-			}) {
+				return err == nil && Covers(one, is)
+			}) &&
+			!slices.ContainsFunc(offered(), func(m *plan.Matcher) bool { return Covers(m, pattern) }) {
 			gone = append(gone, pattern)
 		}
 	}
@@ -266,15 +287,15 @@ func (s *Server) nowhere(t *catalog.Template) string {
 }
 
 // template holds a template of resources against the catalog's that read resources of the server.
-func template(server string, one mcp.ResourceTemplate, templates []catalog.Template) Offer {
+func template(server string, one mcp.ResourceTemplate, reading []reader) Offer {
 	o := Offer{Server: server, Resource: one.URITemplate, State: Unknown, Template: true}
 	pattern, err := one.Pattern()
 	if err != nil {
 		o.Problem = "it cannot be imported: " + err.Error()
 		return o
 	}
-	for i := range templates {
-		if t := &templates[i]; of(t, server) && t.Resource != nil && t.Resource.As != "" && Covers(t.Resource, pattern) {
+	for _, t := range reading {
+		if Covers(t.reads, pattern) {
 			o.Tool, o.State = t.Operation, Unpinned
 			break
 		}
@@ -282,12 +303,12 @@ func template(server string, one mcp.ResourceTemplate, templates []catalog.Templ
 	return o
 }
 
-// Covers reports whether an operation reads every URI of a pattern without "**": one that it reads has, in the
-// place of each "*", a character that stands in none of its own patterns. It is false if they have them all.
-func Covers(r *plan.Resource, pattern string) bool {
-	own := strings.Join(r.URIs, "")
+// Covers reports whether patterns match every URI of a pattern without "**": they match one that has, in the
+// place of each "*", a character that stands in none of them. It is false if they have them all.
+func Covers(m *plan.Matcher, pattern string) bool {
+	own := strings.Join(m.URIs, "")
 	i := strings.IndexFunc(segmentChars, func(c rune) bool { return !strings.ContainsRune(own, c) })
-	return i >= 0 && !strings.Contains(pattern, "**") && r.Allows(strings.ReplaceAll(pattern, "*", segmentChars[i:i+1])) == nil
+	return i >= 0 && !strings.Contains(pattern, "**") && m.Allows(strings.ReplaceAll(pattern, "*", segmentChars[i:i+1])) == nil
 }
 
 // segmentChars are characters of segments of URIs.

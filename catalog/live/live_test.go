@@ -149,7 +149,7 @@ func TestCovers(t *testing.T) {
 		"a://b/~~*~": {"a://b/*": false, "a://b/~~*~": true},
 	} {
 		for pattern, want := range all {
-			require.Equal(t, want, Covers(&plan.Resource{URIs: []string{wide}}, pattern), "%s of %s", pattern, wide)
+			require.Equal(t, want, Covers((&plan.Resource{URIs: []string{wide}}).Matcher(), pattern), "%s of %s", pattern, wide)
 		}
 	}
 }
