@@ -24,7 +24,7 @@ type Server struct {
 	// Initialize is the result of initialize, or of server/discover.
 	Initialize json.RawMessage
 	// Endpoint is the digest of where it was, by [fingerprint.Endpoint], and Place, an object, what identified
-	// that, without what looks like a secret. Templates, a list, are those of its resources. They are "" and nil
+	// that, without what may be a secret. Templates, a list, are those of its resources. They are "" and nil
 	// if that was not kept.
 	Endpoint         string
 	Place, Templates json.RawMessage
@@ -36,7 +36,7 @@ var ServerFields = &fields.Table{What: "an entry of `servers`", Fields: []fields
 	fields.Required("fingerprint", fields.FormText, "its fingerprint when it was imported: `sha256:` and 64 hex digits"),
 	fields.Required("initialize", fields.FormMap, "how it introduced itself: name, version, protocol, capabilities, instructions"),
 	fields.Optional("endpoint", fields.FormText, "the digest of where it was: `sha256:` and 64 hex digits"),
-	fields.Optional("place", fields.FormMap, "where it was: its command line and environment without secrets, or its address"),
+	fields.Optional("place", fields.FormMap, "where it was: its program and the names of its variables, or the host of its address"),
 	fields.Optional("resource_templates", fields.FormList, "the templates of its resources: their URI templates, names, media types and descriptions"),
 }}
 

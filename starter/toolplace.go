@@ -1,9 +1,12 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -13,51 +16,67 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// hiddenValue stands for what looks like a secret in what is kept of where a server is.
-const hiddenValue = "[hidden]"
+// plainValue stands for the value of a variable in what is kept of where a server is.
+const plainValue = "a value"
 
-// kept is what identifies where a server is, without what looks like a secret.
-func kept(place map[string]any) map[string]any {
+// kept is what is kept of where a server is: what identifies it but the values of variables and all of an
+// address behind its host, any of which may be a secret, and of each argument a mark by which to see that it is
+// another one. endpoint is the digest of the whole.
+func kept(endpoint string, place map[string]any) map[string]any {
 	all := maps.Clone(place)
+	delete(all, "args")
 	if args, ok := place["args"].([]any); ok {
-		shown, before := make([]any, len(args)), ""
+		marks := make([]any, len(args))
 		for i, arg := range args {
-			text, _ := arg.(string)
-			if shown[i] = arg; discover.HoldsSecret(before, text) {
-				shown[i] = hiddenValue
-			}
-			before = text
+			marks[i] = mark(endpoint, i, arg)
 		}
-		all["args"] = shown
+		all["arguments"] = marks
 	}
 	if env, ok := place["env"].(map[string]any); ok {
-		shown := maps.Clone(env)
+		names := map[string]any{}
 		for name, value := range env {
-			if text, ok := value.(string); ok && discover.HoldsSecret("-"+name, text) {
-				shown[name] = hiddenValue
+			if names[name] = nil; value != nil {
+				names[name] = plainValue
 			}
 		}
-		all["env"] = shown
+		all["env"] = names
 	}
-	for _, name := range []string{"command", "url", "issuer", "token_url"} {
-		if text, ok := place[name].(string); ok && discover.HoldsSecret("", text) {
-			all[name] = hiddenValue
+	for _, name := range []string{"url", "issuer", "token_url"} {
+		if text, ok := place[name].(string); ok {
+			all[name] = origin(text)
 		}
 	}
 	return all
 }
 
+// mark is a few bits of the digest of an argument at its place: enough to see that it is another one, and too
+// few to find out a secret by trying.
+func mark(endpoint string, i int, arg any) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%d\n%v", endpoint, i, arg))
+	return hex.EncodeToString(sum[:2])
+}
+
+// origin is an address up to its host, or "" if it has none.
+func origin(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
 // placeWords are the parts of where a server is, in the order in which they are shown, in words.
 var placeWords = []struct{ name, words string }{
-	{"transport", "the transport"}, {"command", "the program"}, {"executable", "the digest of the program"}, {"args", "the arguments"},
+	{"transport", "the transport"}, {"command", "the program"}, {"executable", "the digest of the program"},
 	{"cwd", "the working directory"}, {"env", "the variable"}, {"pin", "the digest of the pinned"}, {"url", "the address"},
 	{"ca", "the keys of the authorities"}, {"pins", "the pinned keys"}, {"server_name", "the name in the certificate"},
 	{"issuer", "the issuer of tokens"}, {"token_url", "the address of tokens"},
 }
 
-// moves says in words how a place differs from another, of both of which it is known without what looks like
-// a secret.
-func moves(was, is map[string]any) (lines []string) {
+// moves says in words how a place differs from what is kept of another, whose digest is endpoint. Earlier
+// builds kept more.
+func moves(endpoint string, was, place map[string]any) (lines []string) {
+	was, is := kept(endpoint, was), kept(endpoint, place)
 	for _, part := range placeWords {
 		a, b := was[part.name], is[part.name]
 		x, before := a.(map[string]any)
@@ -76,10 +95,34 @@ func moves(was, is map[string]any) (lines []string) {
 			lines = append(lines, move(part.words+" "+name, has(x, name), x[name], has(y, name), y[name])...)
 		}
 	}
+	if before, ok := was["arguments"].([]any); ok {
+		after, _ := is["arguments"].([]any)
+		args, _ := place["args"].([]any)
+		if len(before) != len(after) {
+			lines = append(lines, fmt.Sprintf("the arguments: %d, and now %d", len(before), len(after)))
+		}
+		for i := range min(len(before), len(after)) {
+			if before[i] != after[i] {
+				lines = append(lines, fmt.Sprintf("argument %d: another, and now %s", i+1, shownArgument(args, i)))
+			}
+		}
+	}
 	if len(lines) == 0 {
-		lines = []string{"what is hidden of it, since it looks like a secret, differs"}
+		lines = []string{"what is not kept of it differs: values of variables, or an address behind its host"}
 	}
 	return lines
+}
+
+// shownArgument is an argument for people, unless it looks like a secret.
+func shownArgument(args []any, i int) string {
+	text, before := fmt.Sprint(args[i]), ""
+	if i > 0 {
+		before = fmt.Sprint(args[i-1])
+	}
+	if discover.HoldsSecret(before, text) {
+		return "what looks like a secret"
+	}
+	return text
 }
 
 func has(of map[string]any, name string) bool { _, ok := of[name]; return ok }
@@ -124,7 +167,7 @@ func movedFrom(was *catalog.Server, places []string, is map[string]any) []string
 		return nil
 	}
 	place, _ := v.(map[string]any)
-	return moves(place, kept(is))
+	return moves(was.Endpoint, place, is)
 }
 
 // templatesOf are the templates of a server as the catalog keeps them, and nil if they are not known.
@@ -168,7 +211,7 @@ func (i *introduced) said() (*serverSaid, error) {
 	if err != nil {
 		return nil, err
 	}
-	place, err := json.Marshal(kept(i.place))
+	place, err := json.Marshal(kept(i.Introduction.Endpoint, i.place))
 	if err != nil {
 		return nil, err
 	}
