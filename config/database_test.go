@@ -1,8 +1,10 @@
 package config
 
 import (
+	"bytes"
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -28,6 +30,31 @@ func TestCheckDatabase(t *testing.T) {
 		"host=h user=me":                                                  "must be a reference to a secret, not the secret",
 		"host=h password=secret":                                          "must be a reference to a secret, not the secret",
 		"secret":                                                          "must be a reference to a secret, not the secret",
+		"postgres://h/x#password=secret":                                  "is not the URL of a database",
+		"postgres://h/x?passwd=secret":                                    literal,
+		"postgres://h/x?PWD=secret":                                       literal,
+		"postgres://h/x?token=secret":                                     literal,
+		"${env:URL}":                                                      "",
+		"${env:URL}?sslmode=require":                                      "",
+		"${env:BASE}/chimera":                                             "",
+		"postgres://me:${env:PW}@h:${env:PORT}/x":                         "",
+		"postgres://me:${env:A}${file:/b}@h/x12?sslpassword=${env:C}":     "",
+		"host=h port=5432 password=${env:PW} user=me":                     "",
+		"host=h password = '${env:PW}'":                                   "",
+		"postgres://me:secret@${env:HOST}/x":                              literal,
+		"postgres://me:12@${env:HOST}/x":                                  literal,
+		"postgres://me:secret${env:PW}@h/x":                               literal,
+		"postgres://${env:ME}:secret@h/x":                                 literal,
+		"postgres://${env:H}/x?password=secret":                           literal,
+		"postgres://${env:H}/x?password=${env:P}&password=secret":         literal,
+		"${env:SCHEME}://me:secret@h/x":                                   literal,
+		"${env:ME}:secret@h/x":                                            literal,
+		"${env:A}s://me:secret@h/x":                                       "is not the URL of a database",
+		"s${env:A}://me:secret@h/x":                                       "is not the URL of a database",
+		"${env:DSN} password=secret":                                      literal,
+		"${env:DSN} password='se cret'":                                   literal,
+		"host=${env:H} sslpassword = secret":                              literal,
+		"user=${env:U} host= password=secret":                             literal,
 		"":                                                                "must be a reference to a secret, not the secret",
 	} {
 		got := ""
@@ -56,4 +83,18 @@ func FuzzCheckDatabase(f *testing.F) {
 			require.Empty(t, c.Password, text)
 		}
 	})
+}
+
+// TestSecretIsNotShown: what is wrong with a secret is said without the line that holds it.
+func TestSecretIsNotShown(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "chimera.yaml")
+	text := []byte("store: {driver: postgres, url: \"postgres://me:hunter2@${env:DB_HOST}/x\"}\n")
+	require.NoError(t, os.WriteFile(name, text, 0o600))
+	_, ds := Load(name)
+	require.True(t, ds.HasErrors())
+	var b bytes.Buffer
+	require.NoError(t, ds.WriteText(&b, map[string][]byte{name: text}, false))
+	require.Contains(t, b.String(), "store.url holds a password")
+	require.Contains(t, b.String(), "chimera.yaml:1:32")
+	require.NotContains(t, b.String(), "hunter2")
 }

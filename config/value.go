@@ -180,24 +180,28 @@ func unfit(s string) string {
 	return ""
 }
 
-// written is the check of a text without a reference where there must be one, so that nobody
-// writes a secret into the file.
-func written(string) error { return errors.New("must be a reference to a secret, not the secret") }
+// written is the check of a text where there must be a reference, so that nobody writes a secret
+// into the file.
+func written(text string) error {
+	if parts, err := split(text); err == nil && slices.ContainsFunc(parts, func(p part) bool { return p.scheme != "" }) {
+		return nil
+	}
+	return errors.New("must be a reference to a secret, not the secret")
+}
 
-// references checks the references in a text. A text without one has to pass check, if that is
-// not nil.
+// references checks the references in a text, which also has to pass check, if that is not nil.
 func (l *loader) references(v *syntax.Value, name string, check func(string) error) bool {
 	if problem := unfit(v.Text); problem != "" {
 		l.report(diag.ConfigValue, v.Range(), name+" "+problem, "")
 		return false
 	}
-	parts, err := split(v.Text)
+	_, err := split(v.Text)
 	var bad *malformed
 	if errors.As(err, &bad) {
 		l.report(diag.ConfigSecret, v.Sub(bad.offset, bad.end), name+": "+bad.message, "")
 		return false
 	}
-	if check == nil || slices.ContainsFunc(parts, func(p part) bool { return p.scheme != "" }) {
+	if check == nil {
 		return true
 	}
 	if err := check(v.Text); err != nil {

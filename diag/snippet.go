@@ -61,8 +61,12 @@ type block struct {
 
 // snippet gives the lines that show the subject of d (all that it stands on, or
 // the first and the last), and those where its context and the related places
-// begin; places in other files follow, a block for each file.
+// begin; places in other files follow, a block for each file. A finding about a secret shows
+// nothing: its line may hold one.
 func snippet(d Diagnostic, sources map[string]*source) []block {
+	if d.Code == ConfigSecret {
+		return nil
+	}
 	related := d.Related
 	if d.Context.IsValid() {
 		related = append([]Related{{Range: d.Context}}, related...)
