@@ -243,7 +243,7 @@ func silent(ctx context.Context, p stdlib.ShouldPingParams) bool {
 }
 
 // Open opens a database that [Migrate] has brought to its newest form; any
-// other is an error.
+// other is an error. It is [ledger.ErrDenied] for a user who is a member of no role.
 func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 	db, err := open(o)
 	if err != nil {
@@ -254,8 +254,11 @@ func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 		err = errors.New("the database lacks migrations: run chimera migrate")
 	}
 	if err != nil {
-		if unavailable(err) {
+		switch {
+		case unavailable(err):
 			err = fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
+		case dialect.Denied(err):
+			err = fmt.Errorf("%w: %w", ledger.ErrDenied, err)
 		}
 		return nil, fmt.Errorf("open the PostgreSQL store: %w", errors.Join(err, db.Close()))
 	}

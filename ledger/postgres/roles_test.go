@@ -1,7 +1,9 @@
 package postgres_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -46,6 +48,29 @@ func as(t testing.TB, o postgres.Options, role string) ledger.Store {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
+}
+
+// TestOpenWithoutRole: a user who is a member of no role is told so.
+func TestOpenWithoutRole(t *testing.T) {
+	o, _ := database(t)
+	conn := connect(t, o)
+	_, err := conn.Exec(t.Context(), "CREATE ROLE chimera_stranger")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		conn, err := pgx.Connect(context.Background(), o.URL)
+		require.NoError(t, err)
+		_, err = conn.Exec(context.Background(), "DROP ROLE chimera_stranger")
+		require.NoError(t, errors.Join(err, conn.Close(context.Background())))
+	})
+	u, err := url.Parse(o.URL)
+	require.NoError(t, err)
+	q := u.Query()
+	q.Set("role", "chimera_stranger")
+	u.RawQuery = q.Encode()
+	stranger := o
+	stranger.URL = u.String()
+	_, err = postgres.Open(t.Context(), stranger)
+	require.ErrorIs(t, err, ledger.ErrDenied)
 }
 
 func TestTablesOfTheLogAreAppendOnly(t *testing.T) {

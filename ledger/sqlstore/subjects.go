@@ -65,7 +65,8 @@ const keysLock = "subject keys"
 
 // Bind makes the store's keyring that of the database, unless the database has one: it makes
 // the ring's first key if there is none. If the database has one, its current generation must be
-// there. The caller owns the tables.
+// there; that an earlier build gave the ring to another database, too, is not told. The caller owns
+// the tables.
 func (s *Store) Bind(ctx context.Context) error {
 	return s.do(ctx, "bind the keyring", func(t *tx) error {
 		if err := t.beside(ctx, keysLock); err != nil {
