@@ -111,6 +111,10 @@ func (p *Program) snapshots(answers []intakeAnswer, have map[string]catalog.Temp
 			continue
 		}
 		s := catalog.Server{Name: a.Server, Fingerprint: a.Fingerprint, Initialize: a.said.Initialize, Endpoint: a.said.Endpoint, Place: a.said.Place, Templates: a.said.Templates}
+		if n := len(s.Templates); n > catalog.MaxInitialize {
+			p.say("the catalog does not have the resource templates of %s: they have %d bytes, and %d are the most", foreign(a.Server), n, catalog.MaxInitialize)
+			s.Templates = nil
+		}
 		if err := s.Check(); err != nil {
 			p.say("the catalog does not have what the server %s says of itself: %s", foreign(a.Server), foreign(err.Error()))
 			continue
