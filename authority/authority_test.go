@@ -90,7 +90,9 @@ func TestStatement(t *testing.T) {
 // before one that does not stays, and is applied.
 func TestApplyEach(t *testing.T) {
 	w := newWorld(t)
-	add := func(id string) trust.Acts { return trust.Acts{&trust.AddAgent{AgentID: id, Owner: "ada", Keys: []string{}}} }
+	add := func(id string) trust.Acts {
+		return trust.Acts{&trust.AddAgent{AgentID: id, Owner: "ada", Keys: []string{}}}
+	}
 	made, err := w.ApplyEach(t.Context(), []trust.Acts{add("a"), add("b")}, w.ada)
 	require.ErrorIs(t, err, trust.ErrInvalid)
 	require.Empty(t, made)

@@ -83,7 +83,8 @@ func (a *Authority) Apply(ctx context.Context, envelope []byte) (*Statement, err
 }
 
 // ApplyEach makes a statement of each of the parts, one after the other, signed with admins' keys, and
-// puts them into effect. After an error, those that it returns are.
+// puts them into effect. After an error, those that it returns are stated; their rows may not be written,
+// and one more may be stated.
 func (a *Authority) ApplyEach(ctx context.Context, parts []trust.Acts, keys ...*trust.Key) (made []*Statement, err error) {
 	if err := a.rooted(); err != nil {
 		return nil, err
