@@ -75,7 +75,7 @@ func unrooted(err error) error {
 	f := unanswered("reading the root of trust: %s", err)
 	var other *devroot.OtherError
 	if errors.As(err, &other) {
-		return f.withHint("Give each ledger a folder of its own (dev.dir, CHIMERA_DEV_DIR), or remove the other ledger.")
+		return f.withHint("Give each ledger a folder of its own (dev.dir, CHIMERA_DEV_DIR).")
 	}
 	return f
 }

@@ -8,10 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/config"
+	"chimera.ai/engine/internal/devroot"
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
 )
+
+// TestUnrooted: a folder that was copied has the ledger's root, too: nobody is told to remove a ledger.
+func TestUnrooted(t *testing.T) {
+	require.Equal(t, "Give each ledger a folder of its own (dev.dir, CHIMERA_DEV_DIR).", unrooted(&devroot.OtherError{}).(*failure).hint)
+}
 
 // TestTrustFile: what chimera dev trusts is in a file for auditors.
 func TestTrustFile(t *testing.T) {

@@ -79,8 +79,6 @@ func TestRoot(t *testing.T) {
 	require.ErrorIs(t, err, trust.ErrInvalid)
 }
 
-// TestRootAtOnce: of processes that come at once to a new folder, all trust the
-// same, and what each states is stated once.
 // TestRootOfAnotherLedger: a folder stays that of its ledger until that was removed.
 func TestRootOfAnotherLedger(t *testing.T) {
 	dir := t.TempDir()
@@ -105,6 +103,8 @@ func TestRootOfAnotherLedger(t *testing.T) {
 	require.NoError(t, root(two, "two.db", true), "moved.db is not there")
 }
 
+// TestRootAtOnce: of processes that come at once to a new folder, all trust the
+// same, and what each states is stated once.
 func TestRootAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	var all sync.WaitGroup
