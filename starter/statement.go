@@ -82,20 +82,29 @@ func (p *Program) authority(ctx context.Context) (*authority.Authority, *trustRo
 	return &authority.Authority{Bootstrap: root.bootstrap, Ledger: opened}, root, err
 }
 
-// propose makes the next statement of the admins, signed with the keys that refs
+// propose makes the next statement of the admins, as [Program.proposed] does, and prints the answer.
+func (p *Program) propose(ctx context.Context, acts trust.Acts, refs []string, out string) error {
+	a, err := p.proposed(ctx, acts, refs, out)
+	if err != nil {
+		return err
+	}
+	return p.answer(a)
+}
+
+// proposed makes the next statement of the admins, signed with the keys that refs
 // name, or with dev mode's. Without out, the statement takes effect at once, and
 // enough persons must have signed it; otherwise it is written to out for others to
 // sign.
-func (p *Program) propose(ctx context.Context, acts trust.Acts, refs []string, out string) error {
+func (p *Program) proposed(ctx context.Context, acts trust.Acts, refs []string, out string) (a statement, err error) {
 	over, root, err := p.authority(ctx)
 	if err != nil {
-		return err
+		return a, err
 	}
 	var keys []*trust.Key
 	for _, ref := range refs {
 		key, err := p.secretKey(ctx, ref)
 		if err != nil {
-			return err
+			return a, err
 		}
 		keys = append(keys, key)
 	}
@@ -103,30 +112,30 @@ func (p *Program) propose(ctx context.Context, acts trust.Acts, refs []string, o
 		keys = append(keys, root.dev.Key)
 	}
 	if len(keys) == 0 && out == "" {
-		return misuse("nobody signs: give --key, or --out for others to sign")
+		return a, misuse("nobody signs: give --key, or --out for others to sign")
 	}
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	proposed, err := over.Propose(bounded, acts, keys...)
 	if err != nil {
-		return untrusted(err)
+		return a, untrusted(err)
 	}
 	switch {
 	case out == "" && proposed.Missing() > 0:
-		return negative("%d of the admins' persons have signed, %d must", proposed.Persons, proposed.Quorum).
+		return a, negative("%d of the admins' persons have signed, %d must", proposed.Persons, proposed.Quorum).
 			withHint("Write the statement to a file with --out FILE; others sign it with %s.", p.command("trust", "sign", "FILE", "--key", "KEY"))
 	case out == "":
 		if _, err := over.Apply(bounded, proposed.Envelope); err != nil {
-			return unapplied(err)
+			return a, unapplied(err)
 		}
-		return p.answer(stated(proposed, ""))
+		return stated(proposed, ""), nil
 	}
 	// The envelope of an unsigned draft has no signatures, so no reader takes it for a
 	// signed statement.
 	if err := wholefile.Create(out, append(proposed.Envelope, '\n')); err != nil {
-		return misuse("%s", err)
+		return a, misuse("%s", err)
 	}
-	return p.answer(stated(proposed, out))
+	return stated(proposed, out), nil
 }
 
 // unapplied is the failure of a statement that was to be applied.

@@ -78,7 +78,7 @@ func toolTrustCommand(p *Program, fs *flag.FlagSet) action {
 			}
 			if len(acts) == 0 {
 				p.say("the admins have stated all of that already")
-				return p.answer(statement{Statement: last.N, Digest: last.Head, Applied: true, SignedBy: []string{}, Acts: trust.Acts{}})
+				return p.answerEach(statement{Statement: last.N, Digest: last.Head, Applied: true, SignedBy: []string{}, Acts: trust.Acts{}}, nil)
 			}
 		}
 		parts := registry.Parts(acts)
@@ -88,8 +88,32 @@ func toolTrustCommand(p *Program, fs *flag.FlagSet) action {
 		case *out == "" && len(parts) > 1:
 			return p.applyEach(ctx, parts, *keys)
 		}
-		return p.propose(ctx, actsOf(acts), *keys, *out)
+		a, err := p.proposed(ctx, actsOf(acts), *keys, *out)
+		if err != nil {
+			return err
+		}
+		return p.answerEach(a, []statement{a})
 	}
+}
+
+// answerEach prints the answer about statements: in JSON it is that about the last one that the admins have
+// made, with all that this call made in `statements`.
+func (p *Program) answerEach(last statement, made []statement) error {
+	if p.json() {
+		return p.document(struct {
+			statement
+			Statements []statement `json:"statements"`
+		}{last, append([]statement{}, made...)})
+	}
+	if len(made) == 0 {
+		return p.answer(last)
+	}
+	for _, a := range made {
+		if err := p.answer(a); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func actsOf(tools []*trust.TrustTool) (acts trust.Acts) {
@@ -128,19 +152,11 @@ func (p *Program) applyEach(ctx context.Context, parts []trust.Acts, refs []stri
 		}
 		return unapplied(err)
 	}
-	if p.json() {
-		all := make([]statement, len(made))
-		for i, s := range made {
-			all[i] = stated(s, "")
-		}
-		return p.document(all)
+	all := make([]statement, len(made))
+	for i, s := range made {
+		all[i] = stated(s, "")
 	}
-	for _, s := range made {
-		if err := p.answer(stated(s, "")); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.answerEach(all[len(all)-1], all)
 }
 
 // register stores the definitions of the tools that acts are about, each under its fingerprint. It
