@@ -31,11 +31,11 @@ func (h *Host) act(ctx context.Context, said *trust.Reader, blobs blob.Store, pl
 	read.holds = true
 	bench := read.workbench
 	if o.production() {
-		registered, _, err := read.registry.catalog()
+		registered, _, err := read.registry.catalog(ctx)
 		if errors.Is(err, ledger.ErrUnavailable) {
 			o.Logger.WarnContext(ctx, "the registry of tools cannot be read: no effect is decided on or called until it can be", "error", err)
 			registered, err = new(catalog.Catalog), nil
-			h.started = append(h.started, func(ctx context.Context) { await(ctx, bench, o.Logger) })
+			h.started = append(h.started, func(ctx context.Context) { h.await(ctx, read, said, operations) })
 		}
 		if err != nil {
 			return fmt.Errorf("read the registry of tools: %w", err)
@@ -71,9 +71,7 @@ func (h *Host) act(ctx context.Context, said *trust.Reader, blobs blob.Store, pl
 	return nil
 }
 
-// vouched refuses a policy that the admins have not activated, and, in the role effects, a
-// provider of which nobody has said that this role alone has what can commit. It logs the
-// operations that it will not call.
+// vouched refuses a policy that the admins have not activated, and what callable refuses.
 func (h *Host) vouched(ctx context.Context, said *trust.Reader, operations *catalog.Catalog) error {
 	o := &h.options
 	s, err := said.State(ctx)
@@ -86,6 +84,13 @@ func (h *Host) vouched(ctx context.Context, said *trust.Reader, operations *cata
 	case s.Bundle != o.Policy.Digest():
 		return fmt.Errorf("the admins have activated the policy bundle %s, and this worker's is %s", s.Bundle, cmp.Or(o.Policy.Digest(), "none (policy)"))
 	}
+	return h.callable(ctx, s, operations)
+}
+
+// callable refuses, in the role effects, a provider of which nobody has said that this role alone has
+// what can commit. It logs the operations that are not called.
+func (h *Host) callable(ctx context.Context, s trust.State, operations *catalog.Catalog) error {
+	o := &h.options
 	for i := range operations.Templates {
 		t := &operations.Templates[i]
 		if !t.Stated() {

@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +23,7 @@ import (
 	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/registry"
 	"chimera.ai/engine/trust"
 )
 
@@ -333,6 +337,158 @@ func TestRegistryIsReadAgain(t *testing.T) {
 	require.NoError(t, again.Away)
 	require.Equal(t, now.Edition, again.Edition)
 	require.Equal(t, registryEvery, i.pause)
+}
+
+// hanging is a source that has its statements, and whose next answers, once it hangs, come when it is let
+// go on, or not in time.
+type hanging struct {
+	chain
+	hangs atomic.Bool
+	goes  chan struct{}
+}
+
+func (h *hanging) Authority(ctx context.Context) ([]json.RawMessage, error) {
+	if h.hangs.Load() {
+		select {
+		case <-h.goes:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", ledger.ErrUnavailable, ctx.Err())
+		}
+	}
+	return h.chain.Authority(ctx)
+}
+
+// TestRegistryHangs: a reading that does not end holds up no call for longer than registryEvery once there
+// was one before, and the next one has not more time for that. What it says counts when it ends.
+func TestRegistryHangs(t *testing.T) {
+	b := newBank(t)
+	source := &hanging{chain: b.chain, goes: make(chan struct{})}
+	i := &imported{said: &trust.Reader{Source: source, Bootstrap: b.root}, rows: noRows{}}
+	r := &reader{registry: i, holds: true}
+	now := r.workbench()
+	require.NoError(t, now.Away)
+	b.state(t, &trust.AddPublisher{ID: "eva", Person: "eva", Key: b.admin.Public(), Uses: []string{trust.UseManifests}, Providers: []string{"shop"}})
+	source.list = b.list
+	source.hangs.Store(true)
+	i.read = time.Time{}
+	var calls sync.WaitGroup
+	for range 10 {
+		calls.Go(func() { require.Equal(t, now.Edition, r.workbench().Edition) })
+	}
+	calls.Wait()
+	i.mu.Lock()
+	reading := i.reading
+	i.mu.Unlock()
+	require.NotNil(t, reading, "it has not ended")
+	close(source.goes)
+	<-reading
+	require.NotEqual(t, now.Edition, r.workbench().Edition)
+}
+
+// TestRegistryIsReadForTheFirstTime: what waits for the first reading does not outlast its context.
+func TestRegistryIsReadForTheFirstTime(t *testing.T) {
+	b := newBank(t)
+	source := &hanging{chain: b.chain, goes: make(chan struct{})}
+	source.hangs.Store(true)
+	i := &imported{said: &trust.Reader{Source: source, Bootstrap: b.root}, rows: noRows{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err := i.catalog(ctx)
+	require.ErrorIs(t, err, ledger.ErrUnavailable)
+	require.ErrorIs(t, err, context.Canceled)
+	close(source.goes)
+	_, edition, err := i.catalog(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, edition)
+}
+
+// rows are a registry's; nil is one that does not answer in time.
+type rows []ledger.Tool
+
+func (r rows) Tools(ctx context.Context, _ ...string) ([]ledger.Tool, error) {
+	if r == nil {
+		<-ctx.Done()
+		return nil, fmt.Errorf("%w: %w", ledger.ErrUnavailable, ctx.Err())
+	}
+	return r, nil
+}
+
+// toolOf is a tool that the bank's server offers, its row, and what the admins say of it.
+func toolOf(t *testing.T, effect plan.EffectClass) (rows, *trust.TrustTool) {
+	t.Helper()
+	tool := &catalog.Template{ProviderType: plan.MCP, Provider: "bank", Operation: "give", Mode: plan.Deter, Effect: effect, Status: plan.AllowAuto,
+		TimeoutMS: 1000, InputSchema: json.RawMessage(`{"type":"object"}`), Definition: json.RawMessage(`{"name":"give","inputSchema":{"type":"object"}}`)}
+	print, err := fingerprint.Tool(tool.Definition)
+	require.NoError(t, err)
+	tool.Fingerprint = print.Digest
+	act, err := registry.Act(tool)
+	require.NoError(t, err)
+	return rows{{ToolID: tool.ToolID(), Name: tool.Name(), Schema: tool.Definition, Fingerprint: tool.Fingerprint}}, act
+}
+
+// TestRegistryTime: only a registry whose tools take too long has more time, until it was read.
+func TestRegistryTime(t *testing.T) {
+	b := newBank(t)
+	_, act := toolOf(t, plan.Pure)
+	source := &hanging{chain: b.chain}
+	source.hangs.Store(true)
+	i := &imported{said: &trust.Reader{Source: source, Bootstrap: b.root}, rows: rows(nil)}
+	again := func(within time.Duration) {
+		i.reading = make(chan struct{})
+		i.again(within)
+	}
+	again(time.Millisecond)
+	require.ErrorIs(t, i.failed, ledger.ErrUnavailable)
+	require.Equal(t, 2*time.Millisecond, i.within, "nothing was read yet, for whatever reason")
+	source.hangs.Store(false)
+	again(time.Minute)
+	require.NoError(t, i.failed)
+	require.Zero(t, i.within)
+	source.hangs.Store(true)
+	again(time.Millisecond)
+	require.Zero(t, i.within, "an outage")
+	source.hangs.Store(false)
+	b.state(t, act)
+	source.list = b.list
+	again(100 * time.Millisecond)
+	require.Equal(t, 200*time.Millisecond, i.within, "the tools took too long")
+	require.NoError(t, i.failed)
+	i.rows, _ = toolOf(t, plan.Pure)
+	again(time.Minute)
+	require.Zero(t, i.within)
+	require.Len(t, i.last.Templates, 1)
+}
+
+// TestCheckedLate: what is registered is checked as by the start once it can be read.
+func TestCheckedLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		effect  plan.EffectClass
+		status  plan.Trust
+		refused string
+		logged  string
+	}{
+		"anybody may have its secrets": {plan.Committing, plan.AllowAuto, "read the registry of tools: bank/give commits, and nothing says which roles have the secrets of bank", ""},
+		"blocked":                      {plan.Pure, plan.Block, "", "an operation is not called"},
+		"good":                         {plan.Pure, plan.AllowAuto, "", "the registry of tools was read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBank(t)
+			var log bytes.Buffer
+			h := &Host{options: Options{Production: true, Roles: []Role{RoleEffects}, Logger: slog.New(slog.NewTextHandler(&log, nil))}, refused: make(chan error, 1)}
+			has, act := toolOf(t, c.effect)
+			act.Status = string(c.status)
+			b.state(t, act)
+			said := &trust.Reader{Source: &b.chain, Bootstrap: b.root}
+			h.await(t.Context(), &reader{registry: &imported{said: said, rows: has}}, said, new(catalog.Catalog))
+			require.Contains(t, log.String(), c.logged)
+			if c.refused == "" {
+				require.Empty(t, h.refused)
+				return
+			}
+			require.ErrorContains(t, <-h.refused, c.refused)
+			require.NotContains(t, log.String(), "was read")
+		})
+	}
 }
 
 // TestStatedOfNodes: what counts is what the admins have stated, and what the catalog says now.

@@ -28,7 +28,7 @@ const (
 // them, and logs where that is not what the catalog has. Each call looks again.
 func (h *Host) offers(ctx context.Context, said *trust.Reader) {
 	o := &h.options
-	operations, err := h.operations(said)
+	operations, err := h.operations(ctx, said)
 	if err != nil {
 		o.Logger.WarnContext(ctx, "what MCP servers offer is not held against the catalog", "error", err)
 		return
@@ -69,12 +69,12 @@ func (o *Options) calls(provider string) bool {
 }
 
 // operations are those of the catalog, with what is registered.
-func (h *Host) operations(said *trust.Reader) (*catalog.Catalog, error) {
+func (h *Host) operations(ctx context.Context, said *trust.Reader) (*catalog.Catalog, error) {
 	_, all, err := Catalog(h.options.Catalog, h.options.Skills)
 	if err != nil || said == nil {
 		return all, err
 	}
-	registered, _, err := (&imported{said: said, rows: h.store.Ledger}).catalog()
+	registered, _, err := (&imported{said: said, rows: h.store.Ledger}).catalog(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the registry of tools: %w", err)
 	}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -65,9 +66,15 @@ func (h *Host) reader(said *trust.Reader) *reader {
 // workbench refuses every plan if a file, or the registry, cannot be read or is invalid, unless
 // what was valid before holds.
 func (r *reader) workbench() activities.Workbench {
+	var registered *catalog.Catalog
+	var edition string
+	var away error
+	if r.registry != nil {
+		registered, edition, away = r.registry.catalog(context.Background()) // it does not wait for long
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	next, err := r.read()
+	next, err := r.read(registered, edition, away)
 	switch {
 	case err == nil:
 		r.last = next
@@ -78,8 +85,8 @@ func (r *reader) workbench() activities.Workbench {
 	return r.last
 }
 
-// read returns the last workbench where nothing has changed.
-func (r *reader) read() (activities.Workbench, error) {
+// read returns the last workbench where nothing has changed. It takes what was read of the registry.
+func (r *reader) read(registered *catalog.Catalog, of string, away error) (activities.Workbench, error) {
 	texts, hash := map[string][]byte{}, sha256.New()
 	if r.files != nil {
 		for _, name := range slices.Concat(r.files.Policy, r.files.Shadow, named(r.files.Catalog)) {
@@ -92,15 +99,10 @@ func (r *reader) read() (activities.Workbench, error) {
 			hash.Write(digest[:])
 		}
 	}
-	var registered *catalog.Catalog
-	if r.registry != nil {
-		all, edition, err := r.registry.catalog()
-		if err != nil {
-			return activities.Workbench{}, fmt.Errorf("read the registry of tools: %w", err)
-		}
-		registered = all
-		hash.Write([]byte(edition))
+	if away != nil {
+		return activities.Workbench{}, fmt.Errorf("read the registry of tools: %w", away)
 	}
+	hash.Write([]byte(of))
 	edition := hex.EncodeToString(hash.Sum(nil))
 	if r.last.Edition == edition {
 		return r.last, nil
