@@ -78,15 +78,18 @@ func awaited(ctx context.Context) (context.Context, context.CancelFunc) {
 		steady, release = context.WithDeadline(steady, end)
 	}
 	steady, cancel := context.WithCancelCause(steady)
-	stop := context.AfterFunc(ctx, func() {
-		if interrupted(ctx) {
-			cancel(context.Cause(ctx))
-		}
-	})
+	stop := context.AfterFunc(ctx, func() { passOn(ctx, cancel) })
 	return steady, func() {
 		stop()
 		cancel(nil)
 		release()
+	}
+}
+
+// passOn cancels what goes on after the cancellation of a run, if ctx has ended in another way.
+func passOn(ctx context.Context, cancel context.CancelCauseFunc) {
+	if interrupted(ctx) {
+		cancel(context.Cause(ctx))
 	}
 }
 

@@ -33,12 +33,15 @@ func TestAwaited(t *testing.T) {
 			steady, release := awaited(ctx)
 			defer release()
 			cancel(c.cause)
+			var passed []error
+			passOn(ctx, func(cause error) { passed = append(passed, cause) })
 			if c.ends {
+				require.Equal(t, []error{c.cause}, passed)
 				<-steady.Done()
 				require.ErrorIs(t, context.Cause(steady), c.cause)
 				return
 			}
-			require.NoError(t, steady.Err())
+			require.Empty(t, passed)
 			release()
 			require.ErrorIs(t, context.Cause(steady), context.Canceled)
 		})
