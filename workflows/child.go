@@ -29,16 +29,15 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 	millis := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	ctx = sealedWith(ctx, request.SealedWith)
 	var out contract.Outcome
-	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+	err := makeCall(ctx, request, workflow.ActivityOptions{
 		TaskQueue: request.Queue, ActivityID: request.ActivityID, Summary: request.Summary,
 		ScheduleToCloseTimeout: lasting(request.Attempts, millis(request.StartMS), millis(request.TimeoutMS)),
 		ScheduleToStartTimeout: millis(request.StartMS), StartToCloseTimeout: millis(request.TimeoutMS), HeartbeatTimeout: millis(request.HeartbeatMS),
-		WaitForCancellation: request.Call.Permit != nil, // the outcome of an effect is awaited
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: millis(request.InitialMS), BackoffCoefficient: float64(request.MultiplierMilli) / 1000,
 			MaximumInterval: millis(request.MaxMS), MaximumAttempts: request.Attempts, NonRetryableErrorTypes: request.NonRetryable,
 		},
-	}), request.Activity, request.Call).Get(ctx, &out)
+	}, &out)
 	if err == nil && out.Request != report.Request {
 		err = errOther
 	}
@@ -46,11 +45,11 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 	case err == nil:
 		report.Outcome = &out
 	case ctx.Err() != nil && temporal.IsCanceledError(err):
-		// It was not the run, which waits for the call or has ended.
+		// It was not a run that waits for the call: that recalls it, if anything.
 		f := failed(contract.WorkerLost, "the child workflow that made the call was cancelled")
 		report.Failure = &contract.CallFailure{Error: f.ErrorPayload}
 	default:
-		f := readFailure(err, &wait{request: report.Request, key: request.SealedWith})
+		f := readFailure(err, &wait{request: report.Request, key: request.SealedWith, permit: request.Call.Permit})
 		report.Failure = &contract.CallFailure{
 			Error: f.ErrorPayload, Spent: f.spent, WaitMS: f.wait.Milliseconds(), Unstarted: f.unstarted, WrongQueue: f.wrongQueue,
 			Snapshots: f.snapshots, Listed: f.listed,
@@ -66,6 +65,44 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 		workflow.GetLogger(ctx).Info("the run that this call was made for takes no report", "error", err)
 	}
 	return report, nil
+}
+
+// signalRecall asks a child not to make the call of an effect of which nothing was sent yet. Children of
+// earlier builds, which would not wait for the outcome of what was sent, ignore it.
+const signalRecall = "chimera.recall"
+
+// recallChange is what a run and the children that call its effects do since there is signalRecall.
+const recallChange = "engine/recall"
+
+// makeCall makes the call of a child. That of an effect is awaited when it is cancelled, or recalled, unless the
+// child was by then in an earlier build: then a cancellation ends the child at once, as it did there.
+func makeCall(ctx workflow.Context, request contract.ChildCall, options workflow.ActivityOptions, out *contract.Outcome) error {
+	if request.Call.Permit == nil {
+		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), request.Activity, request.Call).Get(ctx, out)
+	}
+	steady, _ := workflow.NewDisconnectedContext(ctx)
+	wanted, recall := workflow.WithCancel(steady)
+	recalled := workflow.GetSignalChannel(ctx, signalRecall)
+	left := false
+	// It is started before the activity, so that the cancellation of that is requested before the report.
+	workflow.Go(steady, func(steady workflow.Context) {
+		// Neither can be cancelled, nor fails in another way.
+		_ = workflow.Await(steady, func() bool { return ctx.Err() != nil || recalled.Len() > 0 })
+		var nothing any
+		recalled.ReceiveAsync(&nothing)
+		if workflow.GetVersion(steady, recallChange, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+			_ = workflow.Await(steady, func() bool { return ctx.Err() != nil })
+			left = true
+		}
+		recall()
+	})
+	options.WaitForCancellation = true
+	answer := workflow.ExecuteActivity(workflow.WithActivityOptions(wanted, options), request.Activity, request.Call)
+	_ = workflow.Await(steady, func() bool { return left || answer.IsReady() })
+	if !answer.IsReady() {
+		return temporal.NewCanceledError()
+	}
+	return answer.Get(steady, out)
 }
 
 // bulk is how many bytes of foreign values a report has.

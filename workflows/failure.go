@@ -27,6 +27,8 @@ func readFailure(err error, w *wait) failure {
 	var timeout *temporal.TimeoutError
 	var refused *contract.Error
 	switch {
+	case w != nil && w.permit != nil && neverStarted(err):
+		return failed(contract.Unsent, "no worker had taken the call when it was cancelled")
 	case errors.As(err, &application):
 		return readApplication(application, w)
 	case errors.As(err, &timeout):
@@ -38,6 +40,13 @@ func readFailure(err error, w *wait) failure {
 		return failed(contract.Cancelled, "cancelled")
 	}
 	return failed(contract.ServerError, err.Error())
+}
+
+// neverStarted reports whether an activity was cancelled that no worker had taken. Temporal says so: nobody
+// else can.
+func neverStarted(err error) bool {
+	var of *temporal.ActivityError
+	return errors.As(err, &of) && of.StartedEventID() == 0 && temporal.IsCanceledError(of.Unwrap())
 }
 
 func failed(kind contract.Kind, message string) failure {

@@ -227,6 +227,10 @@ func (r *run) settledAs(i int, attempts int) {
 
 // answered handles the answer to a call. If nobody knows what the call did, people are asked.
 func (r *run) answered(w *wait, out contract.Outcome) {
+	if out.Unknown != "" && r.onlyNoted(w) {
+		r.effectFailed(w, failed(contract.OutcomeUnknown, unknown))
+		return
+	}
 	if out.Unknown != "" {
 		r.park(w, out.Unknown, true)
 		return
@@ -336,6 +340,10 @@ const maxReworded = 10
 // failedCall handles the failure of a call. A failure of the infrastructure does
 // not count as an attempt of the node's contract.
 func (r *run) failedCall(w *wait, f failure) {
+	if r.onlyNoted(w) {
+		r.effectFailed(w, f)
+		return
+	}
 	n := &r.plan.Nodes[w.node]
 	if !f.unstarted && !f.wrongQueue && !w.probe {
 		r.pays(w, contract.Post{Unsent: f.Kind.NothingSent()})

@@ -47,7 +47,9 @@ type run struct {
 	// released reports that what was in flight at the end was let go, and unwound that
 	// nothing is left to undo.
 	released, unwound bool
-	undo              *plan.Undoing
+	// recalled reports that the calls of effects were told of the end.
+	recalled bool
+	undo     *plan.Undoing
 	// end is how the run is to end, and output what it is to return.
 	end    contract.RunEnd
 	output contract.Value

@@ -23,33 +23,40 @@ func (r *run) unwind() {
 	r.letGo()
 }
 
-// recallEffects cancels the calls of effects that are in flight. Those that were not sent are not made. In
-// histories from before this rule nothing is cancelled.
+// recallEffects cancels the calls of effects that are in flight, and has children do that. Those that were
+// not sent are not made. In histories from before this rule nothing is cancelled.
 func (r *run) recallEffects() {
 	permitted := func(w *wait) bool { return w.decided && w.permit != nil && !r.undoes(w) }
-	if !slices.ContainsFunc(r.flights, permitted) || workflow.GetVersion(r.steady, "engine/recall", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+	if !slices.ContainsFunc(r.flights, permitted) || workflow.GetVersion(r.steady, recallChange, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return
 	}
+	r.recalled = true
 	r.cancelPermitted()
-	r.cancelChildren(permitted)
+	r.tellChildren(permitted, func(c *contract.Child) workflow.Future {
+		return workflow.SignalExternalWorkflow(r.steady, c.Workflow, c.Run, signalRecall, nil)
+	})
 }
 
 // dismiss cancels the children in flight.
-func (r *run) dismiss() { r.cancelChildren(func(*wait) bool { return true }) }
+func (r *run) dismiss() {
+	r.tellChildren(func(*wait) bool { return true }, func(c *contract.Child) workflow.Future {
+		return workflow.RequestCancelExternalWorkflow(r.steady, c.Workflow, c.Run)
+	})
+}
 
-// cancelChildren cancels such children in flight, but those that undo an effect, and waits until each
-// request is delivered, since the server drops the requests of a run that has ended.
-func (r *run) cancelChildren(such func(*wait) bool) {
-	var asked []workflow.Future
+// tellChildren tells something such children in flight, but those that undo an effect, and waits until it is
+// delivered, since the server drops what a run has sent that has ended.
+func (r *run) tellChildren(such func(*wait) bool, tell func(*contract.Child) workflow.Future) {
+	var told []workflow.Future
 	// It cannot be cancelled, and fails in no other way.
 	_ = workflow.Await(r.steady, r.begun)
 	for _, w := range r.flights {
 		if w.kind == waitChild && w.child.Run != "" && !r.undoes(w) && such(w) {
-			asked = append(asked, workflow.RequestCancelExternalWorkflow(r.steady, w.child.Workflow, w.child.Run))
+			told = append(told, tell(w.child))
 		}
 	}
-	for _, f := range asked {
-		_ = f.Get(r.steady, nil) // one that has ended cannot be asked
+	for _, f := range told {
+		_ = f.Get(r.steady, nil) // one that has ended cannot be told
 	}
 }
 
@@ -81,6 +88,8 @@ func (r *run) awaitEffects() {
 				r.land(w)
 			} else if w.decided && w.kind != waitChild { // a child has told the ledger
 				r.landEffect(w)
+			} else if w.decided && r.recalled && !w.asking {
+				r.landChild(w) // it has ended without a report, or with a large one
 			}
 		}
 		r.takeReports()
@@ -103,6 +112,18 @@ func (r *run) landEffect(w *wait) {
 	if err != nil {
 		f = readFailure(err, w)
 	}
+	r.effectFailed(w, f)
+}
+
+// onlyNoted reports whether w was the call of an effect in a run that only waits for those: that it has failed
+// is noted, and nothing follows from it. In histories from before effects were recalled, children's failures
+// were not noted.
+func (r *run) onlyNoted(w *wait) bool {
+	return r.recalled && !r.released && w.decided && w.permit != nil && !r.undoes(w)
+}
+
+// effectFailed notes that a call has failed in a run that is about to end.
+func (r *run) effectFailed(w *wait, f failure) {
 	f.Node = r.plan.Nodes[w.node].ID
 	r.settledAs(w.node, f.Attempts)
 	r.journal.note(r.entry(w.node, contract.JournalEntry{State: contract.Failed, Attempts: f.Attempts, Error: brief(&f.ErrorPayload), Snapshots: f.snapshots}))
