@@ -107,6 +107,7 @@ func (p *past) reports() {
 	id := p.add(enumspb.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED, &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_SignalExternalWorkflowExecutionInitiatedEventAttributes{
 		SignalExternalWorkflowExecutionInitiatedEventAttributes: &historypb.SignalExternalWorkflowExecutionInitiatedEventAttributes{
 			WorkflowTaskCompletedEventId: p.task, Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: "parent"}, SignalName: contract.SignalReport}}})
+	//lint:ignore SA1019 the SDK finds the command by it
 	p.events[id-1].GetSignalExternalWorkflowExecutionInitiatedEventAttributes().Control = strconv.FormatInt(id, 10)
 	p.add(enumspb.EVENT_TYPE_EXTERNAL_WORKFLOW_EXECUTION_SIGNALED, &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_ExternalWorkflowExecutionSignaledEventAttributes{
 		ExternalWorkflowExecutionSignaledEventAttributes: &historypb.ExternalWorkflowExecutionSignaledEventAttributes{InitiatedEventId: id, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: "parent"}}}})
