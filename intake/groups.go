@@ -62,7 +62,7 @@ func Groups(tools []Tool, hints bool) []Group {
 			at[k] = g
 			groups = append(groups, Group{Server: t.Server, Proposal: p})
 		}
-		groups[g].Proposal = stricter(groups[g].Proposal, p)
+		groups[g].Proposal = Stricter(groups[g].Proposal, p)
 		groups[g].Tools = append(groups[g].Tools, t.Name)
 	}
 	for i := range groups {
@@ -88,8 +88,8 @@ func oddNames(tools []Tool) map[string]map[string]bool {
 	return odd
 }
 
-// stricter is a proposal that suits the tools of two.
-func stricter(a, b Proposal) Proposal {
+// Stricter is what is the stricter of two proposals in each respect. Its reason is one for tools that share a question.
+func Stricter(a, b Proposal) Proposal {
 	s := Proposal{
 		Effect: worse(a.Effect, b.Effect), Status: a.Status, OpenWorld: a.OpenWorld || b.OpenWorld,
 		Reason: a.Reason, Guess: a.Guess || b.Guess,

@@ -178,7 +178,7 @@ func (d *definition) reachesOut(name []string, arguments []argument) bool {
 
 // worse is the more dangerous of two effects, each of which may be unknown.
 func worse(a, b plan.EffectClass) plan.EffectClass {
-	order := []plan.EffectClass{"", plan.Pure, plan.Committing, plan.Irreversible}
+	order := []plan.EffectClass{"", plan.Pure, plan.Staged, plan.Committing, plan.Irreversible}
 	return order[max(slices.Index(order, a), slices.Index(order, b))]
 }
 

@@ -151,7 +151,7 @@ func (a *asker) decide(o *intakeOptions, server string, open []*importedTool, hi
 			x.leaveOut()
 			x.Warnings = append(x.Warnings, "it needs a look: name it with --accept once you have had one")
 		case x.look && !named && x.was != nil:
-			x.set(x.was.Effect, plan.Block)
+			x.set(x.proposal.Effect, plan.Block)
 			x.comment += fmt.Sprintf("\nThe catalog has: %s, %s. Until somebody says so again, it is blocked.", x.was.Effect, x.was.Status)
 		case x.look && !named:
 			x.set(plan.Irreversible, plan.Block)

@@ -56,8 +56,11 @@ func toolCheckCommand(p *Program, fs *flag.FlagSet) action {
 		if i := slices.IndexFunc(stale, func(o live.Offer) bool { return o.State != live.Missing }); i >= 0 {
 			first = stale[i]
 		}
-		return negative("the catalog is stale: %s not what the servers offer", plural(len(stale), "operation")+" "+agree(len(stale), "is", "are")).
-			withHint("%s shows what has changed, and %s asks what to make of it.", p.command("tools", "diff", foreign(first.Server+"/"+first.Tool)), p.command("tools", "import", foreign(first.Server)))
+		no := negative("the catalog is stale: %s not what the servers offer", plural(len(stale), "operation")+" "+agree(len(stale), "is", "are"))
+		if first.State == live.Effect { // it is not a change of what was imported
+			return no.withHint("%s asks what to make of it.", p.command("tools", "import", foreign(first.Server)))
+		}
+		return no.withHint("%s shows what has changed, and %s asks what to make of it.", p.command("tools", "diff", foreign(first.Server+"/"+first.Tool)), p.command("tools", "import", foreign(first.Server)))
 	}
 }
 

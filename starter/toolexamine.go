@@ -63,18 +63,19 @@ func examine(at where, t mcp.Tool, have map[string]catalog.Template, others map[
 		if changed {
 			x.look, x.flagged, x.Warnings = true, true, append(x.Warnings, "it has changed since it was imported")
 		}
+		contradicted := was.Effect == plan.Pure && live.Acts(t.Raw)
+		if contradicted {
+			x.look, x.flagged, x.Warnings = true, true, append(x.Warnings, live.Contradicted)
+		}
 		held := x.hold(at, &was)
-		x.anew = !held && !changed && at.anew != nil && at.anew(&was)
-		switch {
-		case held, changed, x.anew:
-		case was.Effect == plan.Pure && live.Acts(t.Raw):
-			return leave(live.Contradicted)
-		default:
+		x.changed, x.heeded = changed, changed || contradicted
+		x.anew = !held && !x.heeded && at.anew != nil && at.anew(&was)
+		if !held && !x.heeded && !x.anew {
 			x.State = toolSame
 			return x
 		}
 		x.State, x.was = toolChanged, &was
-		x.same = !changed && !x.anew && was.Instructions == at.instructions
+		x.same = !x.heeded && !x.anew && was.Instructions == at.instructions
 		if x.settled = x.same && !x.moved; x.settled {
 			return x
 		}
@@ -149,18 +150,39 @@ func annotated(definition json.RawMessage) bool {
 	return err == nil && !proposal.Guess
 }
 
-// propose sets what is proposed: what the operator has said of the tool before it changed, or else
-// by what the server says, if that is believed, or where it says nothing, by name and description,
-// which is a guess.
+// propose sets what is proposed: what the operator has said of the tool before it changed, made as strict as what
+// the server says of it now, believed or not; or else by what the server says, if that is believed, or where it says
+// nothing, by name and description, which is a guess.
 func (x *importedTool) propose(hints bool) (err error) {
 	if x.proposal = ofResources; x.Resource == nil {
 		x.proposal, err = intake.Propose(x.definition, hints || !annotated(x.definition))
 	}
 	if x.was != nil && !x.anew {
-		x.proposal.Effect, x.proposal.Status, x.proposal.OpenWorld, x.proposal.Guess = x.was.Effect, x.was.Status, x.was.OpenWorld, false
-		x.proposal.Reason = "That is what the catalog says of it so far."
+		x.proposal = intake.Proposal{Effect: x.was.Effect, Status: x.was.Status, OpenWorld: x.was.OpenWorld, Reason: "That is what the catalog says of it so far."}
+		if x.heeded && err == nil {
+			return x.heed()
+		}
 	}
 	return err
+}
+
+// heed makes what the catalog says as strict as what the server says.
+func (x *importedTool) heed() error {
+	said, err := intake.Propose(x.definition, true)
+	if err != nil || said.Guess {
+		return err
+	}
+	was := x.proposal
+	x.proposal = intake.Stricter(was, said)
+	if x.proposal.Reason = was.Reason; x.raised() {
+		x.proposal.Reason = fmt.Sprintf("The catalog says so far: %s, %s. %s", was.Effect, was.Status, said.Reason)
+	}
+	return nil
+}
+
+// raised reports whether what is proposed of a tool is stricter than what the catalog says.
+func (x *importedTool) raised() bool {
+	return x.was != nil && (x.proposal.Effect != x.was.Effect || x.proposal.Status != x.was.Status)
 }
 
 // unsaid reports whether a template says no more of a tool than what is written of one of which nobody
@@ -186,7 +208,7 @@ func (x *importedTool) set(effect plan.EffectClass, status plan.Trust) {
 // leaveOut leaves a tool out, or as it was.
 func (x *importedTool) leaveOut() {
 	x.State = toolLeftOut
-	if x.was != nil && x.Resource == nil && !x.same {
+	if x.was != nil && x.Resource == nil && (x.changed || x.was.Instructions != x.instructions) {
 		x.Warnings = append(x.Warnings, "the catalog keeps what it had, which the server no longer offers")
 	}
 }
@@ -207,11 +229,13 @@ func (x *importedTool) entry(server string, d config.ServerDefaults) (catalog.En
 	if x.was != nil { // what the operator said holds for the new tool, too
 		kept := *x.was
 		kept.Definition, kept.Resource, kept.Effect, kept.Instructions = x.definition, x.Resource, x.Effect, x.instructions
-		if x.Status != x.was.Status && x.Status != plan.Block {
+		if x.Status != x.was.Status && (x.Status != plan.Block || x.raised()) {
 			kept.Trust = t.Trust
 		}
-		if x.anew {
-			kept.OpenWorld = x.proposal.OpenWorld
+		if x.Effect != plan.Pure {
+			kept.Retry.MaxAttempts = 1
+		}
+		if kept.OpenWorld = x.proposal.OpenWorld; x.anew {
 			if x.Effect == plan.Pure && kept.Retry.MaxAttempts == 1 {
 				kept.Retry.MaxAttempts = 1 + d.Retries
 			}

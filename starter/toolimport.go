@@ -142,6 +142,9 @@ type importedTool struct {
 	// same: the catalog has it, and what the server tells models, as they are; moved: it pins other places
 	// than where the server is.
 	same, moved bool
+	// changed: its definition has; heeded: what the server says of it now counts, for that reason or as it
+	// contradicts the catalog.
+	changed, heeded bool
 	// anew: it is proposed as if the catalog had said nothing; settled: nothing is left to decide.
 	anew, settled bool
 	proposal      intake.Proposal

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/catalog/live"
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/discover"
 	"chimera.ai/engine/intake"
@@ -113,17 +114,25 @@ func (x *importedTool) publish(v *verified) {
 	}
 	effect := v.Manifest.Tools[i].Effect
 	stricter := func(a, b plan.EffectClass) bool { return slices.Index(saidEffects, a) > slices.Index(saidEffects, b) }
-	if x.was != nil && !stricter(effect, x.was.Effect) {
+	if x.was != nil && !stricter(effect, x.proposal.Effect) {
 		return
 	}
 	if own, err := intake.Propose(x.definition, true); err == nil && !own.Guess && stricter(own.Effect, effect) {
 		x.look, x.flagged = true, true
 		x.Warnings = append(x.Warnings, fmt.Sprintf("its manifest says %s, and the server itself %s", effect, own.Effect))
+		if effect == plan.Pure && live.Acts(x.definition) {
+			x.proposal = own
+			return
+		}
 	}
 	x.published = true
-	x.proposal.Effect, x.proposal.Status, x.proposal.Guess = effect, plan.ManualReview, v.Publisher == ""
-	if effect == plan.Pure {
+	x.proposal.Effect, x.proposal.Guess = effect, v.Publisher == ""
+	switch {
+	case x.was != nil && x.proposal.Status == plan.Block:
+	case effect == plan.Pure:
 		x.proposal.Status = plan.AllowAuto
+	default:
+		x.proposal.Status = plan.ManualReview
 	}
 	who := "Its publisher " + v.Publisher
 	if v.Publisher == "" {

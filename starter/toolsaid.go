@@ -49,7 +49,7 @@ func (p *Program) leftOut(answers []intakeAnswer) error {
 			n++
 			switch name := foreign(catalog.OperationName(a.Server, x.Name)); {
 			case hint != "":
-			case x.was != nil && x.Resource == nil:
+			case x.was != nil && x.Resource == nil && (x.changed || !x.heeded):
 				hint = p.command("tools", "diff", name) + " shows what has changed."
 			case x.look:
 				hint = p.command("tools", "show", name) + " shows it."
