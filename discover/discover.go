@@ -54,6 +54,8 @@ type Server struct {
 type Note struct {
 	Line, Column int
 	Text         string
+	// Server is the one that it is about, by its name in Servers if it stands there, or "".
+	Server string
 }
 
 // Unpinned is a package or image without an exact version.
@@ -105,12 +107,15 @@ type notes struct {
 	more int
 }
 
-func (n *notes) add(at *syntax.Value, format string, args ...any) {
+func (n *notes) add(at *syntax.Value, format string, args ...any) { n.addOf("", at, format, args...) }
+
+// addOf adds a note about a server.
+func (n *notes) addOf(server string, at *syntax.Value, format string, args ...any) {
 	if len(n.list) == maxNotes {
 		n.more++
 		return
 	}
-	note := Note{Text: fmt.Sprintf(format, args...)}
+	note := Note{Server: server, Text: fmt.Sprintf(format, args...)}
 	if at != nil {
 		start := at.Range().Start
 		note.Line, note.Column = start.Line, start.Column

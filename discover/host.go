@@ -108,12 +108,12 @@ func (p *parser) errorf(at *syntax.Value, format string, args ...any) error {
 
 // skip notes that a server was left out.
 func (p *parser) skip(at *syntax.Value, server, format string, args ...any) {
-	p.add(at, "server %s was left out: %s", quote(server), fmt.Sprintf(format, args...))
+	p.addOf(fit(server), at, "server %s was left out: %s", quote(server), fmt.Sprintf(format, args...))
 }
 
 // about notes something of a server.
 func (p *parser) about(at *syntax.Value, server, format string, args ...any) {
-	p.add(at, "server %s: %s", quote(server), fmt.Sprintf(format, args...))
+	p.addOf(fit(server), at, "server %s: %s", quote(server), fmt.Sprintf(format, args...))
 }
 
 // permissions are keys by which hosts let tools run without asking.
@@ -141,7 +141,7 @@ func (p *parser) server(f syntax.Field) {
 	}
 	d := draft{at: f.Key, Server: Server{Name: fit(name)}}
 	if d.Name != name {
-		p.add(f.Key, "server %s is called %s here", quote(name), d.Name)
+		p.addOf(d.Name, f.Key, "server %s is called %s here", quote(name), d.Name)
 	}
 	transport := ""
 	var command *syntax.Value

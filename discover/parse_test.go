@@ -175,8 +175,8 @@ func TestJSONWithComments(t *testing.T) {
 	found, err := discover.Parse("f", []byte(text))
 	require.NoError(t, err)
 	require.Equal(t, []string{"/* no comment */", "\"//"}, found.Servers[0].Args)
-	require.Equal(t, discover.Note{Line: 3, Column: 2, Text: `server "a//b" is called a-b here`}, found.Notes[0])
-	require.Equal(t, discover.Note{Line: 3, Column: 66, Text: `server "a//b": "icon" was dropped`}, found.Notes[1])
+	require.Equal(t, discover.Note{Line: 3, Column: 2, Text: `server "a//b" is called a-b here`, Server: "a-b"}, found.Notes[0])
+	require.Equal(t, discover.Note{Line: 3, Column: 66, Text: `server "a//b": "icon" was dropped`, Server: "a-b"}, found.Notes[1])
 }
 
 // TestNotesAreBounded: many foreign keys do not make many notes.

@@ -32,6 +32,9 @@ func (p *Program) adopt(ctx context.Context, ask *asker, from string, named []st
 		return nil, nil, err
 	}
 	for _, n := range found.Notes {
+		if n.Server != "" && len(named) > 0 && !slices.Contains(named, n.Server) {
+			continue
+		}
 		if n.Line > 0 {
 			p.say("%s:%d:%d: %s", from, n.Line, n.Column, foreign(n.Text))
 		} else {
