@@ -373,13 +373,14 @@ func (p *Program) available(c config.Config) (config.Config, map[string]string) 
 	return c, unavailable
 }
 
-// importedFrom returns the tools of a catalog that a file, "" for none, has with their definitions.
+// importedFrom returns the operations of a catalog that a file, "" for none, has with their definitions, or with the
+// patterns of the resources that they read.
 func importedFrom(file string, operations *catalog.Catalog) (tools []catalog.Template) {
 	if file == "" {
 		return nil
 	}
 	for _, t := range operations.Templates {
-		if t.Definition != nil && t.Range.File == file {
+		if (t.Definition != nil || t.Resource != nil) && t.Range.File == file {
 			tools = append(tools, t)
 		}
 	}

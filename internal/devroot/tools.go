@@ -10,8 +10,8 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// StateTools registers imported tools, and states what the operator says of them, unless that is
-// stated. It returns how many it has stated.
+// StateTools registers imported tools, and states what the operator says of them and of operations on resources,
+// which are not registered, unless that is stated. It returns how many it has stated.
 func (r *Root) StateTools(ctx context.Context, l ledger.Store, tools []catalog.Template) (int, error) {
 	if len(tools) == 0 {
 		return 0, nil
@@ -30,7 +30,10 @@ func (r *Root) StateTools(ctx context.Context, l ledger.Store, tools []catalog.T
 			return 0, err
 		}
 		if !registry.Said(s, a) {
-			open, acts = append(open, t), append(acts, a)
+			acts = append(acts, a)
+			if t.Definition != nil {
+				open = append(open, t)
+			}
 		}
 	}
 	if err := registry.Register(ctx, l, s, open...); err != nil {
@@ -52,5 +55,5 @@ func (r *Root) StateTools(ctx context.Context, l ledger.Store, tools []catalog.T
 	if _, err := w.Settle(ctx); err != nil {
 		return 0, err
 	}
-	return len(open), nil
+	return len(acts), nil
 }
