@@ -74,7 +74,11 @@ func sentence(c command) string {
 
 func writeFlag(w io.Writer, f *flag.Flag) {
 	name, text := flag.UnquoteUsage(f)
-	_, _ = fmt.Fprintf(w, "  --%s\n        %s\n", strings.TrimSpace(f.Name+" "+name), text)
+	short := ""
+	if f.Shorthand != "" {
+		short = "-" + f.Shorthand + ", "
+	}
+	_, _ = fmt.Fprintf(w, "  %s--%s\n        %s\n", short, strings.TrimSpace(f.Name+" "+name), text)
 }
 
 func writeHelp(w io.Writer) {
