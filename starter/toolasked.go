@@ -154,7 +154,7 @@ func serverOf(c config.Config, name string) (mcp.Server, *redact.Secrets, error)
 	c.MCPServers, c.Skills = map[string]config.Server{name: c.MCPServers[name]}, nil
 	c, err := c.Resolve(string(host.RoleTools), string(host.RoleEffects))
 	if err != nil {
-		return mcp.Server{}, nil, misuse("%s", err)
+		return mcp.Server{}, nil, unanswered("%s", err)
 	}
 	var secrets []string
 	for _, x := range c.Secrets() {
