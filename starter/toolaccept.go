@@ -9,7 +9,7 @@ import (
 	"chimera.ai/engine/catalog"
 )
 
-// check fails if a pattern of --only matches nothing that servers offer, or --accept names nothing. all
+// check fails if a pattern of --only or --resources matches nothing that servers offer, or --accept names nothing. all
 // reports whether all servers that were named are known.
 func (o *intakeOptions) check(offered map[string]introduced, base map[string]catalog.Template, all bool) error {
 	if !all {
@@ -41,6 +41,11 @@ func (o *intakeOptions) check(offered map[string]introduced, base map[string]cat
 	for _, pattern := range o.only {
 		if !matches(pattern, names) {
 			return negative("no tool of %s matches --only %s", foreign(servers), foreign(pattern)).meant("--only ", pattern, names, hint)
+		}
+	}
+	for _, pattern := range o.resources {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(offered)), func(s introduced) bool { return mayHave(pattern, s.Resources, s.Templates) }) {
+			return negative("no resource of %s matches --resources %s", foreign(servers), foreign(pattern)).withHint("%s", hint)
 		}
 	}
 	for _, name := range o.accept {

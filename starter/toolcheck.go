@@ -12,7 +12,9 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/catalog/live"
 	"chimera.ai/engine/fingerprint"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/mcp"
+	"chimera.ai/engine/plan"
 )
 
 func toolListCommand(p *Program, fs *flag.FlagSet) action {
@@ -89,10 +91,12 @@ func toolShowCommand(p *Program, fs *flag.FlagSet) action {
 			}
 			return p.planOf(env, t)
 		}
-		tools, err := p.listed(ctx, server)
-		if err != nil {
+		if c, err := p.settings(); err != nil {
+			return err
+		} else if _, err := serversNamed(&c, []string{server}); err != nil {
 			return err
 		}
+		tools, err := p.listed(ctx, server)
 		var names []string
 		for _, t := range tools {
 			if t.Name == tool {
@@ -100,8 +104,50 @@ func toolShowCommand(p *Program, fs *flag.FlagSet) action {
 			}
 			names = append(names, foreign(server+"/"+t.Name))
 		}
+		if t := p.resourceOperation(ctx, *catalogFile, operands[0]); t != nil {
+			return p.showResource(t)
+		}
+		if err != nil {
+			return err
+		}
 		return negative("the server %s has no tool %s", foreign(server), foreign(tool)).meant("", operands[0], names, "chimera tools list "+server+" lists them.")
 	}
+}
+
+// resourceOperation finds an operation on resources in the catalog, or returns nil. A catalog that cannot be read has
+// none: what a server declares is shown without it.
+func (p *Program) resourceOperation(ctx context.Context, catalogFile, name string) *catalog.Template {
+	env, err := p.environment(ctx, catalogFile, "")
+	if err != nil || env.findings.HasErrors() {
+		return nil
+	}
+	if t := env.templateOf(name); t != nil && t.Resource != nil {
+		return t
+	}
+	return nil
+}
+
+// showResource prints an operation on resources, which no server declares, as the catalog has it.
+func (p *Program) showResource(t *catalog.Template) error {
+	said, err := t.Said()
+	if err != nil {
+		return negative("%s: %s", foreign(t.Name()), err)
+	}
+	if p.json() {
+		return p.document(struct {
+			Server      string          `json:"server"`
+			Operation   string          `json:"operation"`
+			Fingerprint string          `json:"fingerprint,omitempty"`
+			Status      plan.Trust      `json:"status"`
+			Facts       json.RawMessage `json:"facts"`
+		}{t.Provider, t.Operation, t.Fingerprint, t.Status, said})
+	}
+	x := importedTool{Name: t.Operation, Resource: t.Resource}
+	p.printf("%s\n  an operation on resources, which the catalog has: %s\n  status: %s\n", foreign(t.Name()), foreign(x.reads()), t.Status)
+	if t.Fingerprint != "" {
+		p.printf("  fingerprint of the resource: %s\n", t.Fingerprint)
+	}
+	return p.indented(said)
 }
 
 // showTool prints a definition with its fingerprint, and that of each part.
@@ -217,13 +263,17 @@ func (p *Program) sayOffers(all []live.Offer, o *offers) error {
 	for _, o := range all {
 		line := fmt.Sprintf("%-18s %s/%s", o.State, foreign(o.Server), foreign(o.Tool))
 		if o.Resource != "" {
-			line = fmt.Sprintf("%-18s %s %s", o.State, strings.TrimSuffix(foreign(o.Server+"/"+o.Tool), "/"), foreign(o.Resource))
+			line = fmt.Sprintf("%-18s %s %s", o.State, strings.TrimSuffix(foreign(o.Server+"/"+o.Tool), "/"), shownURI(o.Resource))
 		}
 		if o.Fingerprint != "" {
 			line += " " + o.Fingerprint
 		}
 		if o.Problem != "" {
-			line += ": " + foreign(o.Problem)
+			problem := foreign(o.Problem)
+			if o.Template { // it may have all of the template
+				problem = excerpt.Clip(problem, maxShownURI)
+			}
+			line += ": " + problem
 		}
 		p.printf("%s\n", line)
 	}

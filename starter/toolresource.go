@@ -14,6 +14,7 @@ import (
 	"chimera.ai/engine/catalog/live"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/intake"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
@@ -26,14 +27,24 @@ const (
 	listResources    = "list_resources"
 )
 
-// shownResources bounds the resources that are shown of a server.
-const shownResources = 10
+// Bounds of what is shown of the resources of a server: how many, and the bytes of a URI, or of another text of its.
+const (
+	shownResources = 10
+	maxShownURI    = 300
+)
+
+// shownURI is a URI, a template or a text of a server's about it, as it is shown.
+func shownURI(s string) string { return excerpt.Clip(foreign(s), maxShownURI) }
+
+// clippedURI is the same of what is yet to be shown with other text.
+func clippedURI(s string) string { return excerpt.Clip(s, maxShownURI) }
 
 // resources adds to what is known of a server its resources and their templates, if it says that it has some.
 // Why they are not known is an error only where nothing else is.
 func (a askedPool) resources(ctx context.Context, server string, s *live.Server) (err error) {
 	v, bad := schemas.Decode(s.Introduction.Capabilities)
 	if can, _ := v.(map[string]any); bad != nil || can["resources"] == nil || s.Unlisted != nil {
+		s.Looked = bad == nil && s.Unlisted == nil
 		return nil
 	}
 	if s.Resources, err = a.Resources(ctx, server, mcp.Pin{}); unknownMethod(err) {
@@ -48,6 +59,15 @@ func (a askedPool) resources(ctx context.Context, server string, s *live.Server)
 		s.Unlisted, err = err, nil
 	}
 	return err
+}
+
+// mayHave reports whether a server has something that a pattern matches, or may have: of a template that has no
+// pattern nobody knows.
+func mayHave(pattern string, listed []mcp.Resource, templates []mcp.ResourceTemplate) bool {
+	return live.Matches(pattern, listed, live.Offered(templates)) || slices.ContainsFunc(templates, func(t mcp.ResourceTemplate) bool {
+		_, err := t.Pattern()
+		return err != nil
+	})
 }
 
 // unknownMethod reports whether a server does not know the method that it was asked by.
@@ -81,6 +101,10 @@ func (r *resourceIntake) operations(tools []string, have map[string]catalog.Temp
 	var found []string
 	if len(r.wanted) > 0 {
 		for _, pattern := range r.wanted {
+			if !mayHave(pattern, r.listed, r.templates) {
+				left = append(left, "it has no resource and no template for --resources "+pattern)
+				continue
+			}
 			form := r.formOf(pattern)
 			more[form] = append(more[form], pattern)
 		}
@@ -197,12 +221,12 @@ func (r *resourceIntake) patterns(by map[string]*importedTool) (out, flags map[p
 		case slices.ContainsFunc(reading, func(m *plan.Matcher) bool { return m.Allows(one.URI) == nil }):
 		case ok && covered[form] != nil && covered[form].Allows(one.URI) == nil:
 		case !ok:
-			left = append(left, fmt.Sprintf("the resource %s is %s, which is neither text nor JSON", one.URI, one.MIMEType))
+			left = append(left, fmt.Sprintf("the resource %s is %s, which is neither text nor JSON", clippedURI(one.URI), clippedURI(one.MIMEType)))
 		case strings.Contains(one.URI, "*"):
-			left = append(left, fmt.Sprintf("the resource %s has a `*`, which would be a pattern", one.URI))
+			left = append(left, fmt.Sprintf("the resource %s has a `*`, which would be a pattern", clippedURI(one.URI)))
 		default:
 			if err := plan.CheckPattern(one.URI); err != nil {
-				left = append(left, fmt.Sprintf("the resource %s cannot be read: %s", one.URI, err))
+				left = append(left, fmt.Sprintf("the resource %s cannot be read: %s", clippedURI(one.URI), err))
 				continue
 			}
 			uris[form] = append(uris[form], one.URI)
@@ -235,15 +259,15 @@ func (r *resourceIntake) templated(reading []*plan.Matcher) (out, flags map[plan
 		pattern, err := one.Pattern()
 		switch {
 		case err != nil:
-			left = append(left, fmt.Sprintf("the template %s cannot be imported: %s", one.URITemplate, err))
+			left = append(left, fmt.Sprintf("the template %s cannot be imported: %s", clippedURI(one.URITemplate), clippedURI(err.Error())))
 		case slices.ContainsFunc(reading, func(m *plan.Matcher) bool { return live.Covers(m, pattern) }):
 		case !ok:
-			left = append(left, fmt.Sprintf("the template %s is of %s, which is neither text nor JSON", one.URITemplate, one.MIMEType))
+			left = append(left, fmt.Sprintf("the template %s is of %s, which is neither text nor JSON", clippedURI(one.URITemplate), clippedURI(one.MIMEType)))
 		case slices.Contains(out[form], pattern):
 		default:
 			found, err := looked(one)
 			if err != nil {
-				left = append(left, fmt.Sprintf("the template %s cannot be imported: %s", one.URITemplate, err))
+				left = append(left, fmt.Sprintf("the template %s cannot be imported: %s", clippedURI(one.URITemplate), clippedURI(err.Error())))
 				continue
 			}
 			out[form], flags[form] = append(out[form], pattern), append(flags[form], found...)
@@ -264,7 +288,7 @@ func looked(one mcp.ResourceTemplate) (flags []string, err error) {
 			return nil, err
 		}
 		for _, f := range found {
-			flags = append(flags, fmt.Sprintf("the %s of the template %s: %s: %s", what, one.URITemplate, strings.TrimSuffix(f.Reason, "."), f.Text))
+			flags = append(flags, fmt.Sprintf("the %s of the template %s: %s: %s", what, clippedURI(one.URITemplate), strings.TrimSuffix(f.Reason, "."), f.Text))
 		}
 	}
 	slices.Sort(flags)

@@ -64,7 +64,9 @@ func TestResourceOperations(t *testing.T) {
 		"many templates": {listed: []mcp.Resource{text("wiki://h/x/a"), text("wiki://h/y/b"), text("wiki://t0/c")}, by: by, want: []string{toolLeftOut, toolLeftOut}},
 		"scattered":      {listed: scattered, want: []string{toolLeftOut, toolLeftOut}},
 		"unasked":        {listed: []mcp.Resource{text("a://b")}, quiet: true, left: "it has resources, which are not imported: --resources PATTERN does, such as a://b"},
-		"wanted":         {listed: []mcp.Resource{text("a://b/c")}, quiet: true, wanted: []string{"a://b/*", "d://**"}, want: []string{"new list_resources lists a://b/*, d://**", "new read_resource reads a://b/*, d://** as text"}},
+		"wanted":         {listed: []mcp.Resource{text("a://b/c")}, quiet: true, wanted: []string{"a://b/*", "d://**"}, want: []string{"new list_resources lists a://b/*", "new read_resource reads a://b/* as text"}, left: "it has no resource and no template for --resources d://**"},
+		"wanted, inside": {by: []mcp.ResourceTemplate{{URITemplate: "a://b/{x}"}}, wanted: []string{"a://b/c"}, want: []string{"new list_resources lists a://b/c", "new read_resource reads a://b/c as text"}},
+		"wanted, beyond": {by: []mcp.ResourceTemplate{{URITemplate: "a://b/{+x}"}}, wanted: []string{"a://b/**"}, want: []string{"new list_resources lists a://b/**", "new read_resource reads a://b/** as text"}},
 		"wanted JSON": {listed: []mcp.Resource{{URI: "a://b", MIMEType: "application/json"}, text("a://c")}, wanted: []string{"a://b"},
 			want: []string{"new list_resources lists a://b", "new read_json_resource reads a://b as json"}},
 		"tool":      {listed: []mcp.Resource{text("a://b")}, tools: []string{"read_resource"}, want: []string{"new list_resources lists a://b", toolLeftOut}},
@@ -117,12 +119,12 @@ func TestResourceOperations(t *testing.T) {
 		})
 	}
 	// Whoever widens one keeps what was said of it, and a server that tells models something else is looked at.
-	r := resourceIntake{where: where{server: "wiki", instructions: "sha256:said"}, wanted: []string{"a://**"}}
+	r := resourceIntake{where: where{server: "wiki", instructions: "sha256:said"}, listed: []mcp.Resource{text("a://b/c")}, wanted: []string{"a://b/**"}}
 	was := said(plan.AsText, print(text("a://b")), "a://b")
 	was.Operation = readResource
 	all, _ := r.operations(nil, map[string]catalog.Template{was.Name(): was}, nil)
 	require.Len(t, all, 2)
-	require.Equal(t, []string{"a://**", "a://b"}, all[1].Resource.URIs)
+	require.Equal(t, []string{"a://b", "a://b/**"}, all[1].Resource.URIs)
 	require.Equal(t, []string{"a://b"}, was.Resource.URIs)
 	require.Equal(t, toolChanged, all[1].State)
 	require.Empty(t, all[1].Fingerprint)

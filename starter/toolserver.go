@@ -162,12 +162,12 @@ func (p *Program) showServer(ctx context.Context, catalogFile, server string) er
 		p.printf("resource templates\n")
 	}
 	for _, one := range now.templates {
-		line := fmt.Sprintf("  %s: %s", foreign(one.URITemplate), foreign(one.Name))
+		line := fmt.Sprintf("  %s: %s", shownURI(one.URITemplate), shownURI(one.Name))
 		if one.MIMEType != "" {
-			line += " (" + foreign(one.MIMEType) + ")"
+			line += " (" + shownURI(one.MIMEType) + ")"
 		}
 		if pattern, err := one.Pattern(); err != nil {
-			line += ", which cannot be imported: " + foreign(err.Error())
+			line += ", which cannot be imported: " + shownURI(err.Error())
 		} else {
 			line += ", as " + pattern
 		}

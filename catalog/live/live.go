@@ -120,7 +120,7 @@ func (o *Offer) Stale() bool {
 func Compare(templates []catalog.Template, servers map[string]Server) (out []Offer) {
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		s := servers[name]
-		known, offered := map[string]*catalog.Template{}, sync.OnceValue(s.offered)
+		known, offered := map[string]*catalog.Template{}, sync.OnceValue(func() []*plan.Matcher { return Offered(s.Templates) })
 		var reading []reader
 		for i := range templates {
 			switch t := &templates[i]; {
@@ -253,9 +253,9 @@ func (s *Server) resource(t *catalog.Template, offered func() []*plan.Matcher) O
 	return o
 }
 
-// offered are the patterns of the server's templates.
-func (s *Server) offered() (all []*plan.Matcher) {
-	for _, x := range s.Templates {
+// Offered are the patterns of templates, one by one. Templates without a pattern do not count.
+func Offered(templates []mcp.ResourceTemplate) (all []*plan.Matcher) {
+	for _, x := range templates {
 		if is, err := x.Pattern(); err == nil {
 			all = append(all, (&plan.Resource{URIs: []string{is}}).Matcher())
 		}
@@ -263,20 +263,14 @@ func (s *Server) offered() (all []*plan.Matcher) {
 	return all
 }
 
-// nowhere says which patterns match nothing that the server has, or "". offered is [Server.offered].
+// nowhere says which patterns match nothing that the server has, or "". offered are the patterns of its templates: see [Offered].
 func (s *Server) nowhere(t *catalog.Template, offered func() []*plan.Matcher) string {
 	if !s.Looked || t.Resource.As == "" {
 		return ""
 	}
 	var gone []string
 	for _, pattern := range t.Resource.URIs {
-		one := (&plan.Resource{URIs: []string{pattern}}).Matcher()
-		if !slices.ContainsFunc(s.Resources, func(r mcp.Resource) bool { return one.Allows(r.URI) == nil }) &&
-			!slices.ContainsFunc(s.Templates, func(x mcp.ResourceTemplate) bool {
-				is, err := x.Pattern()
-				return err == nil && Covers(one, is)
-			}) &&
-			!slices.ContainsFunc(offered(), func(m *plan.Matcher) bool { return Covers(m, pattern) }) {
+		if !Matches(pattern, s.Resources, offered()) {
 			gone = append(gone, pattern)
 		}
 	}
@@ -284,6 +278,14 @@ func (s *Server) nowhere(t *catalog.Template, offered func() []*plan.Matcher) st
 		return ""
 	}
 	return "the server has no resource and no template for " + strings.Join(gone, ", ")
+}
+
+// Matches reports whether a pattern matches one of some resources, or has URIs in common with one of the patterns
+// that are [Offered], as far as one of the two holds the other.
+func Matches(pattern string, resources []mcp.Resource, offered []*plan.Matcher) bool {
+	one := (&plan.Resource{URIs: []string{pattern}}).Matcher()
+	return slices.ContainsFunc(resources, func(r mcp.Resource) bool { return one.Allows(r.URI) == nil }) ||
+		slices.ContainsFunc(offered, func(m *plan.Matcher) bool { return Covers(one, m.URIs[0]) || Covers(m, pattern) })
 }
 
 // template holds a template of resources against the catalog's that read resources of the server.
