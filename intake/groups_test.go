@@ -49,3 +49,17 @@ func TestGroups(t *testing.T) {
 	}, of(intake.Groups(tools, true)))
 	require.Empty(t, intake.Groups(nil, true))
 }
+
+// TestStricter: of two proposals each respect is that of the stricter.
+func TestStricter(t *testing.T) {
+	type p = intake.Proposal
+	for _, c := range []struct{ a, b, want p }{
+		{p{Effect: plan.Pure, Status: plan.AllowAuto}, p{Effect: plan.Irreversible, Status: plan.ManualReview}, p{Effect: plan.Irreversible, Status: plan.ManualReview}},
+		{p{Effect: plan.Committing, Status: plan.AllowAuto}, p{Effect: plan.Pure, Status: plan.Block, OpenWorld: true}, p{Effect: plan.Committing, Status: plan.Block, OpenWorld: true}},
+		{p{Effect: plan.Staged, Status: plan.ManualReview}, p{Effect: plan.Pure, Status: plan.AllowAuto}, p{Effect: plan.Staged, Status: plan.ManualReview}},
+		{p{Effect: plan.Staged, Status: plan.AllowAuto}, p{Effect: plan.Committing, Status: plan.AllowAuto}, p{Effect: plan.Committing, Status: plan.AllowAuto}},
+	} {
+		require.Equal(t, c.want, intake.Stricter(c.a, c.b))
+		require.Equal(t, c.want, intake.Stricter(c.b, c.a))
+	}
+}

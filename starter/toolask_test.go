@@ -107,6 +107,18 @@ func TestAskerPublished(t *testing.T) {
 	require.Contains(t, screen.String(), "! its manifest says committing, and the server itself irreversible")
 	require.Contains(t, screen.String(), "That is what the catalog says of it so far.")
 	require.NotContains(t, screen.String(), "(a guess)")
+
+	// Nor does a manifest lower what the server says of itself below what it says now.
+	loud := `,"annotations":{"readOnlyHint":false,"destructiveHint":true,"openWorldHint":false}`
+	fresh, changed := tool("same", loud, nil), tool("kept", loud, said("kept"))
+	changed.heeded = true
+	for _, x := range []*importedTool{fresh, changed} {
+		require.NoError(t, x.propose(false))
+		x.publish(v)
+		require.Equal(t, plan.Irreversible, x.proposal.Effect)
+		require.Equal(t, plan.ManualReview, x.proposal.Status)
+		require.True(t, x.look)
+	}
 }
 
 // TestAskerPlace: where a server is counts as a flag says, or on a terminal. Where the catalog pins
