@@ -153,12 +153,40 @@ func (p *Program) order(ctx context.Context, target, input, id, catalogFile stri
 
 // fits refuses an input that the plan does not accept, with which the run would fail.
 func fits(compiled *plan.Plan, input json.RawMessage) error {
-	schema, err := schemas.Compile(compiled.Schemas[compiled.Nodes[0].OutputSchema].Schema)
+	raw := compiled.Schemas[compiled.Nodes[0].OutputSchema].Schema
+	schema, err := schemas.Compile(raw)
 	if err != nil {
 		return negative("the plan's input schema: %s", err)
 	}
 	if _, err := schema.ValidateJSON(input); err != nil {
+		var invalid *schemas.Invalid
+		if errors.As(err, &invalid) {
+			for i := range invalid.Causes {
+				if uris := readable(compiled, raw, invalid.Causes[i].Keyword); uris != nil {
+					invalid.Causes[i].Message = "matches none of the patterns " + strings.Join(uris, ", ")
+				}
+			}
+		}
 		return negative("the plan's input does not match its schema, and no run was started: %s", err)
+	}
+	return nil
+}
+
+// readable returns the patterns of URIs of the plan's operation on resources whose expression stands at a JSON
+// pointer in a schema, or nil.
+func readable(compiled *plan.Plan, schema json.RawMessage, keyword string) []string {
+	at, err := schemas.Decode(schema)
+	if err != nil {
+		return nil
+	}
+	for _, key := range strings.Split(keyword, "/")[1:] {
+		in, _ := at.(map[string]any)
+		at = in[schemas.Unescape(key)]
+	}
+	for i := range compiled.Nodes {
+		if r := compiled.Nodes[i].Resource; r != nil && at == any(r.Pattern()) {
+			return r.URIs
+		}
 	}
 	return nil
 }
