@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
@@ -15,6 +17,7 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/payload"
+	"chimera.ai/engine/plan"
 	"chimera.ai/engine/registry"
 	"chimera.ai/engine/trust"
 )
@@ -88,20 +91,42 @@ func (h *Host) vouched(ctx context.Context, said *trust.Reader, operations *cata
 }
 
 // callable refuses, in the role effects, a provider of which nobody has said that this role alone has
-// what can commit. It logs the operations that are not called.
+// what can commit. It logs the operations that are not called, and those of a provider that is not
+// configured in one line.
 func (h *Host) callable(ctx context.Context, s trust.State, operations *catalog.Catalog) error {
 	o := &h.options
+	type absent struct{ section, provider string }
+	missing := map[absent]int{}
 	for i := range operations.Templates {
 		t := &operations.Templates[i]
 		if !t.Stated() {
 			continue
 		}
-		if err := o.shared(t.Name(), t.Provider, t.Effect); err != nil && !t.InProcess {
-			return err
+		if !t.InProcess {
+			err := o.shared(t.Name(), t.ProviderType, t.Provider, t.Effect)
+			blocked := s.Tools[t.ToolID()].Status == string(plan.Block)
+			switch {
+			case err == nil:
+			case o.provides(t.ProviderType, t.Provider):
+				if !blocked {
+					return err
+				}
+			case blocked:
+				continue // it is retired
+			default:
+				missing[absent{section(t.ProviderType), t.Provider}]++
+				continue
+			}
 		}
 		if err := stated(t, s, true); err != nil {
 			o.Logger.WarnContext(ctx, "an operation is not called", "operation", t.Name(), "error", err)
 		}
+	}
+	for _, of := range slices.SortedFunc(maps.Keys(missing), func(a, b absent) int {
+		return cmp.Or(cmp.Compare(a.section, b.section), cmp.Compare(a.provider, b.provider))
+	}) {
+		o.Logger.WarnContext(ctx, "no operation of a provider is called that commits: the configuration does not have it",
+			"provider", of.section+"."+of.provider, "operations", missing[of])
 	}
 	return nil
 }

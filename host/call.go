@@ -129,7 +129,7 @@ func (c fitting) Call(ctx context.Context, r activities.Request) (activities.Ans
 	n := r.Node
 	err := c.options.unfit(n.Activity(), n.ProviderType, n.Provider, n.Effect, n.Relied || n.Called, n.Endpoints)
 	if err == nil {
-		err = c.options.shared(n.Activity(), n.Provider, n.Effect)
+		err = c.options.shared(n.Activity(), n.ProviderType, n.Provider, n.Effect)
 	}
 	if err != nil {
 		return activities.Answer{}, contract.Errorf(contract.Blocked, "%w", err)

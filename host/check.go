@@ -115,13 +115,34 @@ func (o *Options) unfit(operation string, of plan.ProviderType, provider string,
 	return fmt.Errorf("%s, and its template pins no endpoint, so that any program in the place of %s would be called: %s", why, what, advice)
 }
 
-// shared is why, in production, the role effects does not call an operation: nobody has said that it
-// alone has what can commit.
-func (o *Options) shared(operation, provider string, effect plan.EffectClass) error {
-	if o.production() && o.has(RoleEffects) && effect.Commits() && len(o.Callers[provider]) == 0 {
-		return fmt.Errorf("%s commits, and nothing says which roles have the secrets of %s: set roles: [effects] for it (mcpServers, skills)", operation, provider)
+// shared is why, in production, the role effects does not call an operation: nothing here provides it, or
+// nobody has said that the role alone has what can commit.
+func (o *Options) shared(operation string, of plan.ProviderType, provider string, effect plan.EffectClass) error {
+	switch {
+	case !o.production() || !o.has(RoleEffects) || !effect.Commits() || len(o.Callers[provider]) > 0:
+		return nil
+	case !o.provides(of, provider):
+		return fmt.Errorf("%s is not called: this worker's configuration has no %s.%s", operation, section(of), provider)
 	}
-	return nil
+	return fmt.Errorf("%s commits, and nothing says which roles have the secrets of %s: set roles: [effects] for it (mcpServers, skills)", operation, provider)
+}
+
+// provides reports whether the configuration has a provider outside of this program.
+func (o *Options) provides(of plan.ProviderType, provider string) bool {
+	if of == plan.MCP {
+		_, there := o.Servers[provider]
+		return there
+	}
+	_, there := o.Executables[provider]
+	return there
+}
+
+// section is the part of the configuration that has the providers of a type.
+func section(of plan.ProviderType) string {
+	if of == plan.MCP {
+		return "mcpServers"
+	}
+	return "skills"
 }
 
 // interpreters run what a file says: their own digest says nothing of that.
