@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -285,10 +284,8 @@ func (g *Guardian) keep(ctx context.Context, judge Judge, operation string) ([]l
 
 // signer is the id under which the admins have stated the guardian's key.
 func (g *Guardian) signer(s trust.State) (string, error) {
-	for _, id := range slices.Sorted(maps.Keys(s.Guardians)) {
-		if v := s.Guardians[id]; v.Key == g.Key.Public() && v.Revoked == nil {
-			return id, nil
-		}
+	if id, ok := s.Signs(g.Key.Public()); ok {
+		return id, nil
 	}
 	return "", contract.Errorf(contract.Blocked, "no statement of the admins lets this guardian's key sign permits")
 }

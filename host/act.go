@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
@@ -55,6 +57,7 @@ func (h *Host) act(ctx context.Context, said *trust.Reader, blobs blob.Store, pl
 		if _, err := now.Judge(); err != nil && now.Away == nil && o.Reread == nil {
 			return err
 		}
+		h.started = append(h.started, func(ctx context.Context) { permits(ctx, said, o.GuardianKey, o.Logger) })
 		h.sweeper = &sweeper{store: h.store.Ledger, every: o.SweepEvery, logger: o.Logger}
 		g := &activities.Guardian{Acting: acting(), Store: h.store.Ledger, Key: o.GuardianKey}
 		w := h.worker(contract.QueueGuardian, worker.Options{DisableWorkflowWorker: true})
@@ -72,6 +75,32 @@ func (h *Host) act(ctx context.Context, said *trust.Reader, blobs blob.Store, pl
 		dynamic(h.worker(contract.QueueEffects, worker.Options{DisableWorkflowWorker: true}), f.Node)
 	}
 	return nil
+}
+
+// permits says that the admins do not let the guardian's key sign permits, if so, and again when they do.
+func permits(ctx context.Context, said *trust.Reader, key *trust.Key, logger *slog.Logger) {
+	tick := time.NewTicker(registryEvery)
+	defer tick.Stop()
+	for warned := false; ; {
+		s, err := said.State(ctx)
+		switch id, ok := s.Signs(key.Public()); {
+		case err != nil: // whoever asks for a permit is told
+		case ok && warned:
+			logger.InfoContext(ctx, "the admins let this guardian's key sign permits now", "guardian", id)
+			return
+		case ok:
+			return
+		case !warned:
+			warned = true
+			logger.WarnContext(ctx, "no effect is permitted: no statement of the admins lets this guardian's key sign permits",
+				"key", key.ID(), "public", key.Public(), "state", "guardian.key, with chimera trust draft")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // vouched refuses a policy that the admins have not activated, and what callable refuses.

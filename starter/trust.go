@@ -338,6 +338,15 @@ func (p *Program) trustList(ctx context.Context) error {
 		lines = append(lines, fmt.Sprintf("%s: %s", name, s.Waivers[name].Reason))
 	}
 	section("waivers of manifests", lines)
+	lines = nil
+	for _, id := range slices.Sorted(maps.Keys(s.Guardians)) {
+		v := s.Guardians[id]
+		lines = append(lines, fmt.Sprintf("%s: %s%s", id, v.Key, since(v.Revoked)))
+	}
+	section("guardians", lines)
+	if s.Bundle != "" {
+		section("policy", []string{s.Bundle})
+	}
 	section("log", []string{s.Log().Key})
 	return nil
 }

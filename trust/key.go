@@ -157,8 +157,11 @@ func FromSigner(signer crypto.Signer) (*Key, error) {
 // Public returns the text of the public key.
 func (k *Key) Public() string { return k.public.String() }
 
+// ID returns that of the public key.
+func (k *Key) ID() string { return k.public.ID() }
+
 // String names the key by its public key.
-func (k *Key) String() string { return "key " + k.public.ID() }
+func (k *Key) String() string { return "key " + k.ID() }
 
 // GoString hides the key from %#v.
 func (k *Key) GoString() string { return k.String() }

@@ -142,3 +142,13 @@ func VerifyPermit(s State, envelope []byte, want Permit, at time.Time) (Permit, 
 	}
 	return p, nil
 }
+
+// Signs returns the id under which the admins let a guardian's public key sign permits, if they do.
+func (s State) Signs(key string) (id string, ok bool) {
+	for _, id := range sorted(s.Guardians) {
+		if g := s.Guardians[id]; g.Key == key && g.Revoked == nil {
+			return id, true
+		}
+	}
+	return "", false
+}
