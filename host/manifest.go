@@ -51,7 +51,8 @@ type judged struct {
 	failed, lacks error
 }
 
-// newManifests verifies the manifests of a host, and that they cover its catalog.
+// newManifests verifies the manifests of a host, and that they cover its catalog, but for servers that it
+// does not have: their operations are not called.
 func newManifests(ctx context.Context, o *Options, said *trust.Reader) (*manifests, error) {
 	m := &manifests{files: o.Manifests, said: said, demanding: o.production() && o.has(RoleEffects), now: time.Now, last: map[string]*held{}}
 	for _, provider := range slices.Sorted(maps.Keys(m.files)) {
@@ -68,7 +69,7 @@ func newManifests(ctx context.Context, o *Options, said *trust.Reader) (*manifes
 	}
 	for i := range o.Catalog.Templates {
 		t := &o.Catalog.Templates[i]
-		if t.ProviderType != plan.MCP || t.Resource != nil {
+		if t.ProviderType != plan.MCP || t.Resource != nil || m.files[t.Provider] == "" && !o.provides(plan.MCP, t.Provider) {
 			continue
 		}
 		if err := m.allow(ctx, t.Provider, t.Operation, t.Fingerprint, t.Effect); err != nil {

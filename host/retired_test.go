@@ -23,6 +23,7 @@ func TestARetiredProvider(t *testing.T) {
 	for _, name := range []string{"shelf, operation: write", "shelf, operation: erase", "desk, operation: write"} {
 		operations += strings.Replace(strings.SplitN(actingCatalog, "templates:\n", 2)[1], "book, operation: write", name, 1)
 	}
+	operations += strings.Replace(strings.SplitN(actingCatalog, "templates:\n", 2)[1], "skill, provider_name: book, operation: write", "mcp, provider_name: files, operation: create", 1)
 	a := produceIn(t, pgtest.URL(t), "book", writes, operations, strings.ReplaceAll(actingPolicy, "[book/write]", "[book/write, shelf/write]"))
 	for i := range a.options.Catalog.Templates {
 		if o := &a.options.Catalog.Templates[i]; o.Provider == "desk" {
@@ -36,7 +37,8 @@ func TestARetiredProvider(t *testing.T) {
 	a.options.Logger = slog.New(slog.NewTextHandler(log, nil))
 	a.again(t)
 	require.Contains(t, log.String(), "provider=skills.shelf operations=2")
-	require.Equal(t, 1, strings.Count(log.String(), "the configuration does not have it"), log)
+	require.Contains(t, log.String(), "provider=mcpServers.files operations=1")
+	require.Equal(t, 2, strings.Count(log.String(), "the configuration does not have it"), log)
 	f := failureOf(t, stage.Await(t, a.h.Client(), a.start(t, "gone", digest, `{"line":"x"}`), nil))
 	require.Equal(t, contract.Blocked, f.Kind, f.Message)
 	require.Contains(t, f.Message, "shelf/write is not called: this worker's configuration has no skills.shelf")
