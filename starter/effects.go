@@ -41,6 +41,8 @@ type effectStep struct {
 	Guardian string       `json:"guardian,omitempty"`
 	Expires  *ledger.Time `json:"expires,omitempty"`
 	Attempt  int          `json:"attempt,omitempty"`
+	// Barrier is how the barrier ended at which an effect waited that was never called.
+	Barrier ledger.BarrierState `json:"barrier,omitempty"`
 	// Entry names the entry: ledger://ORIGIN/HASH.
 	Entry string `json:"entry"`
 }
@@ -90,7 +92,7 @@ func effectsCommand(p *Program, _ *flag.FlagSet) action {
 // were first decided on.
 func effectsOf(ctx context.Context, store ledger.Store, run ledger.Run) (effects, error) {
 	const page = 1000
-	all := effects{list: []effect{}, at: map[string]int{}}
+	all := effects{list: []effect{}, at: map[string]int{}, barriers: map[string][]string{}, ended: map[string]effectStep{}}
 	for n := int64(0); ; n += page {
 		records, err := store.Chain(ctx, run.Chain(), n, page)
 		if err != nil {
@@ -106,6 +108,7 @@ func effectsOf(ctx context.Context, store ledger.Store, run ledger.Run) (effects
 			}
 		}
 		if len(records) < page {
+			all.uncalled()
 			return all, nil
 		}
 	}
@@ -117,6 +120,11 @@ type effects struct {
 	at   map[string]int
 	// gone counts the entries about effects whose bodies were pruned or erased.
 	gone int
+	// barriers are the invocations that wait at a barrier for a call, and ended what ended an invocation's
+	// last one before it was approved. closed is the end of the run, if nothing was permitted since.
+	barriers map[string][]string
+	ended    map[string]effectStep
+	closed   *effectStep
 }
 
 // about returns the effect of an invocation.
@@ -128,6 +136,20 @@ func (all *effects) about(id string) *effect {
 		all.list = append(all.list, effect{Invocation: id})
 	}
 	return &all.list[i]
+}
+
+// uncalled adds to effects that were never called what ended them.
+func (all *effects) uncalled() {
+	for i := range all.list {
+		x := &all.list[i]
+		end, there := all.ended[x.Invocation]
+		switch {
+		case x.State == "" && there:
+			x.Steps = append(x.Steps, end)
+		case x.State == ledger.Permitted && all.closed != nil:
+			x.Steps = append(x.Steps, *all.closed)
+		}
+	}
 }
 
 // add adds an entry to the effect that it is about, if it is about one.
@@ -153,7 +175,28 @@ func (all *effects) add(ctx context.Context, store ledger.Store, e *ledger.Entry
 			return err
 		}
 		x.Steps = append(x.Steps, step)
+	case ledger.BarrierOpened:
+		b, there, err := bodyOf[ledger.Barrier](ctx, store, e)
+		if err != nil || !there || b.Outcome {
+			return err
+		}
+		for _, a := range b.Actions {
+			delete(all.ended, a.Invocation)
+			all.barriers[b.ID] = append(all.barriers[b.ID], a.Invocation)
+		}
+	case ledger.BarrierClosed:
+		b, there, err := bodyOf[ledger.BarrierData](ctx, store, e)
+		if err != nil || !there || b.State == ledger.BarrierApproved {
+			return err
+		}
+		step.Barrier = b.State
+		for _, id := range all.barriers[b.ID] {
+			all.ended[id] = step
+		}
+	case ledger.RunClosed:
+		all.closed = &step
 	case ledger.InvocationPermitted:
+		all.closed = nil
 		i, there, err := bodyOf[ledger.Invocation](ctx, store, e)
 		if err != nil || !there {
 			all.gone++
@@ -269,6 +312,12 @@ func (s effectStep) String() string {
 		return fmt.Sprintf("%s permit    signed by the guardian %s, valid until %s", at, printable(s.Guardian), s.Expires.Time().Format("15:04:05"))
 	case ledger.InvocationCalling:
 		return fmt.Sprintf("%s call      number %d", at, s.Attempt)
+	case ledger.BarrierClosed:
+		return fmt.Sprintf("%s %s, never called", at, printable(string(s.Barrier)))
+	case ledger.RunClosed:
+		return at + " the run has ended, never called"
+	case ledger.InvocationReleased:
+		return at + " released, the call did nothing"
 	default:
 		return fmt.Sprintf("%s %s", at, stateAfter[s.Kind])
 	}
