@@ -113,6 +113,7 @@ func (p *Program) watch(conn *connection, run string) func(client.Progress) {
 	screen.quiet = p.json()
 	begun := time.Now()
 	away := false
+	var missed unserved
 	asked := map[string]bool{}
 	return func(seen client.Progress) {
 		switch {
@@ -129,6 +130,9 @@ func (p *Program) watch(conn *connection, run string) func(client.Progress) {
 				screen.note(printable("the run waits for the workers' store, and goes on by itself once it is back: " + seen.State.Waiting[i].Detail))
 			}
 			away = i >= 0
+			if text := missed.note(seen.State.Waiting, time.Now()); text != "" {
+				screen.note(printable(text))
+			}
 		case seen.Stuck != nil:
 			screen.note(printable(standstill(seen.Stuck)))
 		case seen.Away:

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	flag "github.com/spf13/pflag"
@@ -144,7 +145,8 @@ func storeError(err error) error {
 	case errors.Is(err, ledger.ErrConflict), errors.Is(err, ledger.ErrNotFound), errors.Is(err, ledger.ErrInvalid):
 		return negative("%s", err)
 	case errors.Is(err, ledger.ErrUnavailable):
-		return unanswered("%s", err).withHint("Check that the store is there, and lets this user in: store.url or store.path, and store.dir.")
+		// A database is dialled twice, with TLS and without.
+		return unanswered("%s", strings.Join(slices.Compact(strings.Split(err.Error(), "\n")), "\n")).withHint("Check that the store is there, and lets this user in: store.url or store.path, and store.dir.")
 	}
 	return denied(err, "to read the ledger", store.Roles.Reader)
 }
