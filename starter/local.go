@@ -46,7 +46,10 @@ func (p *Program) findLocal(dir string) (*local, error) {
 		return nil, fmt.Errorf("looking for a dev server: %w", err)
 	}
 	if !running {
-		p.say("%s was left behind by a chimera dev that has ended; it is ignored", localFile(dir))
+		if !p.ignored {
+			p.ignored = true
+			p.say("%s was left behind by a chimera dev that has ended; it is ignored", localFile(dir))
+		}
 		return nil, nil
 	}
 	var l local

@@ -41,6 +41,8 @@ type Program struct {
 	askTime time.Duration
 	// shown shows a run while others say something, too, or is nil.
 	shown *screen
+	// ignored reports that it was said that the file of a chimera dev that has ended is ignored.
+	ignored bool
 	// written reports that the JSON document was written.
 	written bool
 }
