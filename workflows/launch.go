@@ -34,6 +34,9 @@ const (
 // launch requests what w waits for.
 func (r *run) launch(w *wait) {
 	w.launches++
+	if !w.unstarted {
+		w.asked = time.Time{}
+	}
 	w.since, w.due, w.unstarted = r.now(), time.Time{}, false
 	w.request, w.key = r.requestOf(w), r.key
 	w.local = !w.patient && r.answers() < maxAnswers

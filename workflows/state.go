@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -137,7 +138,11 @@ func (r *run) waiting() (all []contract.Wait, more bool) {
 			if w.ofNode() {
 				node = r.plan.Nodes[w.node].ID
 			}
-			all = append(all, contract.Wait{Kind: kind, Node: node, Since: instant(w.since), Until: instant(w.due), Detail: detail})
+			since := w.since
+			if kind != contract.WaitApproval {
+				since = cmp.Or(w.asked, since)
+			}
+			all = append(all, contract.Wait{Kind: kind, Node: node, Since: instant(since), Until: instant(w.due), Detail: detail})
 		}
 	}
 	if p := r.steering.paused; p != nil && r.phase == forward {

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -50,6 +51,8 @@ type wait struct {
 	since, due time.Time
 	// unstarted: no worker took the request before.
 	unstarted bool
+	// asked is when the first request was made that no worker took, or zero, as in each execution at first.
+	asked time.Time
 	// patient requests an activity that Temporal retries until the store is
 	// available.
 	patient bool
@@ -157,6 +160,9 @@ func (r *run) anew(w *wait) *wait {
 	again := &wait{
 		kind: w.kind, node: w.node, tries: w.tries, since: r.now(), unstarted: w.unstarted, hold: w.hold, approved: w.approved,
 		recheck: w.recheck, checked: w.checked, tried: w.tried, listed: w.listed, reworded: w.reworded,
+	}
+	if w.unstarted {
+		again.asked = cmp.Or(w.asked, w.since)
 	}
 	if again.kind == waitChild || again.kind == waitGuardian {
 		again.kind = waitCall

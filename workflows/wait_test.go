@@ -26,6 +26,7 @@ func inRun(t *testing.T, retry plan.Retry, do func(r *run)) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(time.Minute) // of real time; the default of 3 s is short on a busy machine
+	env.RegisterDynamicActivity(func(context.Context, converter.EncodedValues) error { return nil }, activity.DynamicRegisterOptions{})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		r := newRun(ctx, &plan.Loaded{Plan: p}, new(view))
 		r.begin()
@@ -347,5 +348,33 @@ func TestMoreWaitsThanAreListed(t *testing.T) {
 		require.Len(t, all, stateWaits)
 		require.True(t, more)
 		require.Equal(t, contract.WaitStore, all[0].Kind)
+	})
+}
+
+// TestSinceWhenNobodyTakesACall: a call that no worker has taken waits since it was first made, however often
+// it was made since, until one takes it.
+func TestSinceWhenNobodyTakesACall(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		first := r.now().Add(-2 * startTimeout)
+		w := &wait{kind: waitGuardian, node: 1, since: first}
+		waits := func(kind contract.WaitKind) string {
+			all, _ := r.waiting()
+			require.NotEmpty(t, all)
+			require.Equal(t, kind, all[0].Kind)
+			return all[0].Since
+		}
+		r.flights = nil
+		for range 2 {
+			r.failedCall(w, failure{unstarted: true})
+			require.Len(t, r.sleeping, 1)
+			require.Equal(t, instant(first), waits(contract.WaitQueue))
+			w, r.sleeping = r.sleeping[0], nil
+			r.launch(w)
+			require.Equal(t, instant(first), waits(contract.WaitCall))
+			require.Equal(t, r.now(), w.since)
+			r.flights = nil
+		}
+		r.launch(w)
+		require.Equal(t, instant(r.now()), waits(contract.WaitCall))
 	})
 }
