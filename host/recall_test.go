@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -38,10 +39,12 @@ const recalledPlan = `{apiVersion: chimera/v1, kind: Plan, name: pays, version: 
   nodes: [{id: pay, template: bank/pay, commit_policy: {rollback: {none: "what is paid stays"}}}],
   edges: [$input.line -> pay.line, pay.ok -> $output.ok]}`
 
-// newWaitingBank is a deployment with that server, of which one process runs at a time.
-func newWaitingBank(t *testing.T) (b *bank, digest string) {
+// newWaitingBank is a deployment with that server, of which one process runs at a time. Runs continue as new
+// after so many events, or as they do in production if that is 0, and with more the call has a child if the
+// events of all its retries would be too many.
+func newWaitingBank(t *testing.T, after, retries int) (b *bank, digest string) {
 	t.Helper()
-	b = bankOf(t, bankPolicy, 0, banked{"pay, effect_class: committing, timeout_ms: 600000", payTool})
+	b = bankOf(t, bankPolicy, after, banked{fmt.Sprintf("pay, effect_class: committing, timeout_ms: 600000, retry_policy: {max_retries: %d, on: [unsent]}", retries), payTool})
 	b.put(t, "main.sh", waitingBank)
 	s := b.options.Servers["bank"]
 	s.Sessions, s.MaxSessions = mcp.ByRun, 1
@@ -128,7 +131,7 @@ func TestRecalledEffects(t *testing.T) {
 	for place, goes := range map[string][]string{"start": nil, "list": {"start"}} {
 		t.Run(place, func(t *testing.T) {
 			stage.Parallel(t)
-			b, digest := newWaitingBank(t)
+			b, digest := newWaitingBank(t, 0, 0)
 			b.goes(t, goes...)
 			run := b.start(t, "waits", digest, `{"line":"a"}`)
 			b.waits(t, place)
@@ -140,9 +143,29 @@ func TestRecalledEffects(t *testing.T) {
 			require.Equal(t, []string{"pay"}, b.written(t), "the call of the next run alone")
 		})
 	}
+	t.Run("child", func(t *testing.T) { // which an earlier execution of the run has begun
+		stage.Parallel(t)
+		b, digest := newWaitingBank(t, 12, 40)
+		b.goes(t, "start")
+		run := b.start(t, "waits", digest, `{"line":"a"}`)
+		b.waits(t, "list")
+		stage.Until(t, "the child has begun", func() bool {
+			return len(events(t, b.h.Client(), run, enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED)) > 0
+		})
+		require.NoError(t, b.h.Client().CancelWorkflow(t.Context(), run.GetID(), ""))
+		stage.Until(t, "the call is released", func() bool { return b.row(t, run).State == ledger.Released })
+		b.goes(t, "list", "call")
+		require.Error(t, b.awaits(t, run))
+		require.Equal(t, contract.RunCancelled, stage.State(t, b.h.Client(), run).State)
+		require.Empty(t, b.written(t))
+		require.Greater(t, len(b.executions(t, run)), 1)
+		for _, x := range b.executions(t, run) {
+			b.replays(t, x)
+		}
+	})
 	t.Run("session", func(t *testing.T) {
 		stage.Parallel(t)
-		b, digest := newWaitingBank(t)
+		b, digest := newWaitingBank(t, 0, 0)
 		b.goes(t, "start", "list")
 		first := b.start(t, "first", digest, `{"line":"a"}`)
 		b.waits(t, "call")
@@ -160,7 +183,7 @@ func TestRecalledEffects(t *testing.T) {
 // outcome, for longer than a worker may be silent.
 func TestSentEffectsAreAwaited(t *testing.T) {
 	stage.Parallel(t)
-	b, digest := newWaitingBank(t)
+	b, digest := newWaitingBank(t, 0, 0)
 	b.goes(t, "start", "list")
 	run := b.start(t, "sent", digest, `{"line":"a"}`)
 	b.waits(t, "call")

@@ -26,13 +26,12 @@ func (r *run) unwind() {
 // recallEffects cancels the calls of effects that are in flight, and has children do that. Those that were
 // not sent are not made. In histories from before this rule nothing is cancelled.
 func (r *run) recallEffects() {
-	permitted := func(w *wait) bool { return w.decided && w.permit != nil && !r.undoes(w) }
-	if !slices.ContainsFunc(r.flights, permitted) || workflow.GetVersion(r.steady, recallChange, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+	if !slices.ContainsFunc(r.flights, r.acts) || workflow.GetVersion(r.steady, recallChange, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return
 	}
 	r.recalled = true
 	r.cancelPermitted()
-	r.tellChildren(permitted, func(c *contract.Child) workflow.Future {
+	r.tellChildren(r.acts, func(c *contract.Child) workflow.Future {
 		return workflow.SignalExternalWorkflow(r.steady, c.Workflow, c.Run, signalRecall, nil)
 	})
 }
@@ -119,7 +118,13 @@ func (r *run) landEffect(w *wait) {
 // is noted, and nothing follows from it. In histories from before effects were recalled, children's failures
 // were not noted.
 func (r *run) onlyNoted(w *wait) bool {
-	return r.recalled && !r.released && w.decided && w.permit != nil && !r.undoes(w)
+	return r.recalled && !r.released && r.acts(w)
+}
+
+// acts reports whether w may be the call of an effect, other than one that undoes another. The permit of a
+// call that a child makes since an earlier execution of the run is known to the child alone.
+func (r *run) acts(w *wait) bool {
+	return w.decided && (w.permit != nil || w.kind == waitChild) && !r.undoes(w)
 }
 
 // effectFailed notes that a call has failed in a run that is about to end.
