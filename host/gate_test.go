@@ -22,6 +22,7 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/registry"
 	"chimera.ai/engine/trust"
@@ -462,10 +463,9 @@ func TestRegistryTime(t *testing.T) {
 // TestCheckedLate: what is registered is checked as by the start once it can be read.
 func TestCheckedLate(t *testing.T) {
 	for name, c := range map[string]struct {
-		effect  plan.EffectClass
-		status  plan.Trust
-		refused string
-		logged  string
+		effect          plan.EffectClass
+		status          plan.Trust
+		refused, logged string
 	}{
 		"anybody may have its secrets": {plan.Committing, plan.AllowAuto, "read the registry of tools: bank/give commits, and nothing says which roles have the secrets of bank", ""},
 		"blocked":                      {plan.Pure, plan.Block, "", "an operation is not called"},
@@ -474,19 +474,20 @@ func TestCheckedLate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBank(t)
 			var log bytes.Buffer
-			h := &Host{options: Options{Production: true, Roles: []Role{RoleEffects}, Logger: slog.New(slog.NewTextHandler(&log, nil))}, refused: make(chan error, 1)}
+			h := &Host{options: Options{Production: true, Roles: []Role{RoleEffects}, Logger: slog.New(slog.NewTextHandler(&log, nil)), Servers: map[string]mcp.Server{"bank": {}}}, refused: make(chan error, 1)}
 			has, act := toolOf(t, c.effect)
 			act.Status = string(c.status)
 			b.state(t, act)
 			said := &trust.Reader{Source: &b.chain, Bootstrap: b.root}
 			h.await(t.Context(), &reader{registry: &imported{said: said, rows: has}}, said, new(catalog.Catalog))
 			require.Contains(t, log.String(), c.logged)
-			if c.refused == "" {
-				require.Empty(t, h.refused)
-				return
+			close(h.refused)
+			if err := <-h.refused; c.refused == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.refused)
+				require.NotContains(t, log.String(), "was read")
 			}
-			require.ErrorContains(t, <-h.refused, c.refused)
-			require.NotContains(t, log.String(), "was read")
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/plan"
 )
@@ -166,6 +167,9 @@ func TestPatternsOfManyTemplates(t *testing.T) {
 		runtime.ReadMemStats(before)
 		r.patterns(nil)
 		runtime.ReadMemStats(after)
+		if raced.Enabled { // it has every allocation take more
+			most *= 4
+		}
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, most)
 	}
 }

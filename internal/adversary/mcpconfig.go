@@ -62,7 +62,7 @@ func (d *Deployment) configAttacks() (all []*Attack) {
 		{host.RoleEffects, "a variable more", files, server(files, func(s *mcp.Server) { s.Env = map[string]string{"REPORTS": b.reports, "ENV": "x"} }), false},
 		{host.RoleEffects, "no manifest", bank, func(_ testing.TB, o *host.Options) { delete(o.Manifests, bank) }, false},
 		{host.RoleEffects, "another server's manifest", bank, func(_ testing.TB, o *host.Options) { o.Manifests[bank] = o.Manifests[files] }, false},
-		{host.RoleEffects, "an unsigned manifest", bank, func(t testing.TB, o *host.Options) { o.Manifests[bank] = written(t, []byte(`{}`)) }, false},
+		{host.RoleEffects, "an unsigned manifest", bank, func(t testing.TB, o *host.Options) { o.Manifests[bank] = written(t, t.TempDir(), []byte(`{}`)) }, false},
 		{host.RoleEffects, "nothing says whose secrets they are", bank, func(_ testing.TB, o *host.Options) { delete(o.Callers, bank) }, false},
 		{host.RoleEffects, "tools: a lower effect class", bank, says(bank, pure), false},
 		{host.RoleEffects, "tools: another definition", bank, says(bank, func(x *catalog.Template) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -62,7 +63,7 @@ func (d *Deployment) publisherAttacks(state trust.State) (all []*Attack) {
 			all = append(all, &Attack{Thief: PublisherKey, Class: FileBent, About: "manifest", Name: x.name + ", on the disk of effects", Long: x.server == vault, Do: func(t testing.TB, d *Deployment) (o Outcome, says string) {
 				l, raw := d.live(t), b.manifest(t, x.key, x.server, x.change)
 				if b.manifests[x.server] == "" {
-					err := l.with(t, host.RoleEffects, func(o *host.Options) { o.Manifests[x.server] = written(t, raw) }, func() { o, says = l.attempt(t, x.server) })
+					err := l.with(t, host.RoleEffects, func(o *host.Options) { o.Manifests[x.server] = written(t, t.TempDir(), raw) }, func() { o, says = l.attempt(t, x.server) })
 					if err != nil {
 						return Refused, err.Error()
 					}
@@ -100,10 +101,10 @@ func (d *Deployment) publishes(state trust.State, k *trust.Key, author string) e
 	return trust.Authored(state, p.Digest, ledger.Plan{Name: p.Name, Version: p.Version, SourceDigest: p.SourceDigest, Digest: p.Digest, Agent: "tester", Author: author, Signature: signature})
 }
 
-// written is a file with a content.
-func written(t testing.TB, content []byte) string {
+// written is a file in a folder with a content.
+func written(t testing.TB, folder string, content []byte) string {
 	t.Helper()
-	f, err := os.CreateTemp(t.TempDir(), "")
+	f, err := os.CreateTemp(folder, "")
 	require.NoError(t, err)
 	_, err = f.Write(content)
 	require.NoError(t, errors.Join(err, f.Close()))
@@ -117,7 +118,7 @@ func exchanged(t testing.TB, file string, content []byte, f func()) {
 	require.NoError(t, err)
 	put := func(content []byte) {
 		// A program that runs cannot be written to, but replaced.
-		require.NoError(t, os.Rename(written(t, content), file))
+		require.NoError(t, os.Rename(written(t, filepath.Dir(file), content), file))
 		require.NoError(t, os.Chmod(file, 0o755))
 	}
 	defer put(was)
