@@ -53,9 +53,10 @@ run: build server ## start everything on this machine and run the example plan, 
 	@printf '\n$(EXAMPLE)/reports/verdict.md is as it was before the second run:\n  ' && cat $(EXAMPLE)/reports/verdict.md && echo
 
 # Collecting garbage more seldom makes the compiler, and so this, faster by a seventh. And
-# lint has vetted what go test would vet again. What tests write is in memory, if there is
-# enough, since databases and files ask thousands of times for what is thrown away to be on
-# the disk; what Go builds, which is much, is not.
+# lint has vetted what go test would vet again. Databases of tests, and what else is in
+# TMPDIR, are in memory if there is enough, since they ask thousands of times for what is
+# thrown away to be on the disk; what Go builds, which is much, and the folders of single
+# tests are in GOTMPDIR.
 .PHONY: test
 test: export GOGC = 400
 test: export GOTMPDIR := $(or $(GOTMPDIR),$(TMPDIR),/tmp)

@@ -38,6 +38,10 @@ const WorkflowCall = "chimera.Call"
 // SignalReport is the signal by which such a child reports, with a [Report].
 const SignalReport = "chimera.report"
 
+// SignalRecall asks a [WorkflowCall] not to make the call of an effect of which nothing was sent yet. Children
+// of earlier builds, which would not wait for the outcome of what was sent, ignore it.
+const SignalRecall = "chimera.recall"
+
 // ShortWait is the longest wait between two attempts that is left to Temporal: a
 // longer one is the interpreter's, which can continue as new meanwhile.
 const ShortWait = 10 * time.Second

@@ -86,12 +86,9 @@ func TestStreamThatRefusesPings(t *testing.T) {
 	}
 }
 
-// A call that its caller gives up says nothing about its server, which may be in the middle of an effect.
-func TestCancelledCallIsNotDoubted(t *testing.T) {
-	p := hostilePool(t, "ok", func(o *Options) { o.PingTimeout = bound })
-	require.NotEmpty(t, textOf(t, p, "count"))
-	c := connOf(p)
-	ctx, cancel := context.WithCancel(t.Context())
+// dripping begins a call that is not answered, and returns once it was sent in a session.
+func dripping(ctx context.Context, t *testing.T, p *Pool, c *conn) <-chan error {
+	t.Helper()
 	ended := make(chan error, 1)
 	go func() {
 		_, err := p.Call(ctx, "h", "drip", nil)
@@ -105,6 +102,16 @@ func TestCancelledCallIsNotDoubted(t *testing.T) {
 		}
 		return false
 	}, bound, time.Millisecond)
+	return ended
+}
+
+// A call that its caller gives up says nothing about its server, which may be in the middle of an effect.
+func TestCancelledCallIsNotDoubted(t *testing.T) {
+	p := hostilePool(t, "ok", func(o *Options) { o.PingTimeout = bound })
+	require.NotEmpty(t, textOf(t, p, "count"))
+	c := connOf(p)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := dripping(ctx, t, p, c)
 	cancel()
 	requireKind(t, contract.Cancelled, <-ended)
 	require.False(t, c.asksForLife())

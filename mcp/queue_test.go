@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -19,14 +18,9 @@ func TestQueueForSessions(t *testing.T) {
 	const agents = 12
 	s := newSite(t)
 	p := s.pool(t, func(o *Options) { o.MaxSessions = 1 })
-	server := p.servers["h"]
 	queued := func(n int) {
 		t.Helper()
-		require.Eventually(t, func() bool {
-			server.mu.Lock()
-			defer server.mu.Unlock()
-			return len(server.queue) == n
-		}, bound, time.Millisecond)
+		until(t, p, func(s *server) bool { return len(s.queue) == n })
 	}
 	for range 3 {
 		gate := make(chan struct{})

@@ -180,12 +180,7 @@ func TestPlaceOfMistakenSession(t *testing.T) {
 	p = openPool(t, s.Server, o)
 	_, err = pinned(t, p, stale(pin))
 	requireKind(t, contract.Drift, err)
-	server := p.servers["h"]
-	require.Eventually(t, func() bool {
-		server.mu.Lock()
-		defer server.mu.Unlock()
-		return len(server.tenants) == 0
-	}, bound, time.Millisecond)
+	until(t, p, func(s *server) bool { return len(s.tenants) == 0 })
 }
 
 // A session that takes no more calls is there for those in it, and then gone. The next one begins beside it if
@@ -229,15 +224,21 @@ func TestRetiredSessionFinishesItsCalls(t *testing.T) {
 	}
 }
 
+// until waits until something is so of the server's sessions.
+func until(t *testing.T, p *Pool, so func(*server) bool) {
+	t.Helper()
+	s := p.servers["h"]
+	require.Eventually(t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return so(s)
+	}, bound, time.Millisecond)
+}
+
 // noneLingers waits until no session is left alone with its calls.
 func (p *Pool) noneLingers(t *testing.T) {
 	t.Helper()
-	server := p.servers["h"]
-	require.Eventually(t, func() bool {
-		server.mu.Lock()
-		defer server.mu.Unlock()
-		return len(server.lingering) == 0
-	}, bound, time.Millisecond)
+	until(t, p, func(s *server) bool { return len(s.lingering) == 0 })
 }
 
 // hangs makes a call that its server never answers, nor any other after it, and returns once the session
@@ -247,19 +248,7 @@ func hangs(t *testing.T, p *Pool) (end func()) {
 	require.NotEmpty(t, textOf(t, p, "count"))
 	c := p.servers["h"].tenants[p.servers["h"].conf.Sessions.key(p.of)].conn
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := p.Call(ctx, "h", "drip", nil)
-		ended <- err
-	}()
-	require.Eventually(t, func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for _, r := range c.pending {
-			return r.stage.Load() == sent
-		}
-		return false
-	}, bound, time.Millisecond)
+	ended := dripping(ctx, t, p, c)
 	_, err := brief(t, p, "count", "")
 	requireKind(t, contract.Timeout, err)
 	require.Eventually(t, func() bool { return !c.usable() }, bound, time.Millisecond)

@@ -34,23 +34,13 @@ func TestWithdrawn(t *testing.T) {
 		"for a session": {1, 8, func(t *testing.T, s *installed, p *Pool, begin func(*Pool)) func() {
 			release := busy(t, s, p)
 			begin(as(p, "b", ""))
-			server := p.servers["h"]
-			require.Eventually(t, func() bool {
-				server.mu.Lock()
-				defer server.mu.Unlock()
-				return server.waiting == 1
-			}, bound, time.Millisecond)
+			until(t, p, func(s *server) bool { return s.waiting == 1 })
 			return release
 		}},
 		"for other calls": {8, 1, func(t *testing.T, s *installed, p *Pool, begin func(*Pool)) func() {
 			release := busy(t, s, p)
 			begin(as(p, "b", ""))
-			server := p.servers["h"]
-			require.Eventually(t, func() bool {
-				server.mu.Lock()
-				defer server.mu.Unlock()
-				return server.tenants[Principal{Agent: "b"}] != nil
-			}, bound, time.Millisecond)
+			until(t, p, func(s *server) bool { return s.tenants[Principal{Agent: "b"}] != nil })
 			return release
 		}},
 		"for the start": {8, 8, func(t *testing.T, s *installed, p *Pool, begin func(*Pool)) func() {

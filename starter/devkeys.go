@@ -8,13 +8,16 @@ import (
 	"chimera.ai/engine/store"
 )
 
-// devKeys are the files and the folder of keys that dev mode may make, and whether each was there.
-type devKeys struct {
-	paths []string
-	kept  []bool
+// devKeys are the files and the folder of keys that dev mode may make.
+type devKeys []devKey
+
+type devKey struct {
+	path string
+	// kept reports that it was there.
+	kept bool
 }
 
-func devKeysOf(settings config.Config, o store.Options) (k devKeys) {
+func devKeysOf(settings config.Config, o store.Options) (all devKeys) {
 	paths := devroot.Keys(settings.Dev.Dir)
 	if o.Driver != store.Postgres {
 		paths = append(paths, o.KeyFile())
@@ -23,24 +26,29 @@ func devKeysOf(settings config.Config, o store.Options) (k devKeys) {
 		paths = append(paths, folder)
 	}
 	for _, path := range paths {
-		k.paths, k.kept = append(k.paths, path), append(k.kept, exists(path))
+		all = append(all, devKey{path, exists(path)})
 	}
-	return k
+	return all
 }
 
 // say says which keys were made, and which were there. Those that another place has are not.
-func (k devKeys) say(p *Program) {
-	lists := map[bool][]string{}
-	for i, path := range k.paths {
-		if exists(path) {
-			lists[k.kept[i]] = append(lists[k.kept[i]], printable(fromHere(path)))
+func (all devKeys) say(p *Program) {
+	var made, kept []string
+	for _, k := range all {
+		switch shown := printable(fromHere(k.path)); {
+		case !exists(k.path):
+		case k.kept:
+			kept = append(kept, shown)
+		default:
+			made = append(made, shown)
 		}
 	}
 	label := "keys"
-	for _, kept := range []bool{false, true} {
-		if len(lists[kept]) > 0 {
-			p.say("%-10s %s: %s", label, map[bool]string{false: "made", true: "kept"}[kept], strings.Join(lists[kept], ", "))
-			label = ""
-		}
+	if len(made) > 0 {
+		p.say("%-10s made: %s", label, strings.Join(made, ", "))
+		label = ""
+	}
+	if len(kept) > 0 {
+		p.say("%-10s kept: %s", label, strings.Join(kept, ", "))
 	}
 }

@@ -67,11 +67,8 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 	return report, nil
 }
 
-// signalRecall asks a child not to make the call of an effect of which nothing was sent yet. Children of
-// earlier builds, which would not wait for the outcome of what was sent, ignore it.
-const signalRecall = "chimera.recall"
-
-// recallChange is what a run and the children that call its effects do since there is signalRecall.
+// recallChange is what a run and the children that call its effects do since there is
+// [contract.SignalRecall].
 const recallChange = "engine/recall"
 
 // makeCall makes the call of a child. That of an effect is awaited when it is cancelled, or recalled, unless the
@@ -82,7 +79,7 @@ func makeCall(ctx workflow.Context, request contract.ChildCall, options workflow
 	}
 	steady, _ := workflow.NewDisconnectedContext(ctx)
 	wanted, recall := workflow.WithCancel(steady)
-	recalled := workflow.GetSignalChannel(ctx, signalRecall)
+	recalled := workflow.GetSignalChannel(ctx, contract.SignalRecall)
 	left := false
 	// It is started before the activity, so that the cancellation of that is requested before the report.
 	workflow.Go(steady, func(steady workflow.Context) {

@@ -71,7 +71,7 @@ func (p *past) calls() (scheduled int64) {
 
 func (p *past) recalled() {
 	p.add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED, &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_WorkflowExecutionSignaledEventAttributes{
-		WorkflowExecutionSignaledEventAttributes: &historypb.WorkflowExecutionSignaledEventAttributes{SignalName: signalRecall, Input: p.payload(nil)}}})
+		WorkflowExecutionSignaledEventAttributes: &historypb.WorkflowExecutionSignaledEventAttributes{SignalName: contract.SignalRecall, Input: p.payload(nil)}}})
 }
 
 func (p *past) cancelled() {

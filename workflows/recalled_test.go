@@ -31,7 +31,7 @@ func TestARecalledCallThatNobodyTook(t *testing.T) {
 		if err := child.GetChildWorkflowExecution().Get(ctx, &started); err != nil {
 			return report, err
 		}
-		if err := workflow.SignalExternalWorkflow(ctx, started.ID, started.RunID, "chimera.recall", nil).Get(ctx, nil); err != nil {
+		if err := workflow.SignalExternalWorkflow(ctx, started.ID, started.RunID, contract.SignalRecall, nil).Get(ctx, nil); err != nil {
 			return report, err
 		}
 		return report, child.Get(ctx, &report)

@@ -32,7 +32,7 @@ func (r *run) recallEffects() {
 	r.recalled = true
 	r.cancelPermitted()
 	r.tellChildren(r.acts, func(c *contract.Child) workflow.Future {
-		return workflow.SignalExternalWorkflow(r.steady, c.Workflow, c.Run, signalRecall, nil)
+		return workflow.SignalExternalWorkflow(r.steady, c.Workflow, c.Run, contract.SignalRecall, nil)
 	})
 }
 

@@ -80,6 +80,17 @@ func (t *tx) tools(ctx context.Context, ids []string) (map[string]ledger.Tool, e
 	return have, err
 }
 
+// held locks the chain of the tools, and finds those with ids, which a store takes at one time.
+func (t *tx) held(ctx context.Context, ids []string) (map[string]ledger.Tool, error) {
+	if err := fewTools(len(ids)); err != nil {
+		return nil, err
+	}
+	if err := t.lock(ctx, ledger.ToolsChain); err != nil {
+		return nil, err
+	}
+	return t.tools(ctx, ids)
+}
+
 // RegisterTool implements [ledger.Directory].
 func (s *Store) RegisterTool(ctx context.Context, tools ...ledger.Tool) error {
 	ids := make([]string, len(tools))
@@ -87,13 +98,10 @@ func (s *Store) RegisterTool(ctx context.Context, tools ...ledger.Tool) error {
 		ids[i] = tools[i].ToolID
 	}
 	return s.do(ctx, about("register tool", ids), func(t *tx) error {
-		if err := fewTools(len(tools)); err != nil || len(tools) == 0 {
-			return err
+		if len(tools) == 0 {
+			return nil
 		}
-		if err := t.lock(ctx, ledger.ToolsChain); err != nil {
-			return err
-		}
-		have, err := t.tools(ctx, ids)
+		have, err := t.held(ctx, ids)
 		if err != nil {
 			return err
 		}
@@ -135,13 +143,10 @@ func (s *Store) TrustTools(ctx context.Context, status string, ids ...string) er
 		if !ledger.KnownTrust(status) {
 			return fmt.Errorf("%w: %.40q is not a trust state of a tool", ledger.ErrInvalid, status)
 		}
-		if err := fewTools(len(ids)); err != nil || len(ids) == 0 {
-			return err
+		if len(ids) == 0 {
+			return nil
 		}
-		if err := t.lock(ctx, ledger.ToolsChain); err != nil {
-			return err
-		}
-		have, err := t.tools(ctx, ids)
+		have, err := t.held(ctx, ids)
 		if err != nil {
 			return err
 		}
