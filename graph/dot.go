@@ -3,6 +3,8 @@ package graph
 import (
 	"fmt"
 	"strings"
+
+	"chimera.ai/engine/internal/draw"
 )
 
 // dotShapes are Graphviz shapes by class.
@@ -12,7 +14,7 @@ var dotShapes = map[string]string{
 
 func (d *picture) dot() []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "digraph %s {\n", dotText(visible(d.p.Name+"@"+d.p.Version, maxName)))
+	fmt.Fprintf(&b, "digraph %s {\n", dotText(draw.Visible(d.p.Name+"@"+d.p.Version, maxName)))
 	b.WriteString("  rankdir=TB;\n  fontname=\"Helvetica\";\n  node [style=filled, fontname=\"Helvetica\", fontcolor=\"#212121\"];\n  edge [fontname=\"Helvetica\", fontsize=10];\n")
 	inside := make([]bool, len(d.p.Nodes))
 	for i := range d.p.Barriers {

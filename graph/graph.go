@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"strings"
 
+	"chimera.ai/engine/internal/draw"
 	"chimera.ai/engine/plan"
 )
 
@@ -125,7 +126,7 @@ func newPicture(p *plan.Plan) *picture {
 			d.texts[i] = append(d.texts[i], fmt.Sprintf("loop, at most %d visits", n))
 		}
 		if p.Nodes[i].Called {
-			d.texts[i] = append(d.texts[i], visible("verifies "+verifies[i], maxName))
+			d.texts[i] = append(d.texts[i], draw.Visible("verifies "+verifies[i], maxName))
 		}
 	}
 	return d
@@ -145,14 +146,14 @@ func marksOf(p *plan.Plan) *plan.Marks {
 // nodeLines returns the lines of a node's label that depend on the node alone.
 func (d *picture) nodeLines(i int) []string {
 	n := &d.p.Nodes[i]
-	lines := []string{visible(n.ID, maxName)}
+	lines := []string{draw.Visible(n.ID, maxName)}
 	if d.tainted(i) {
 		lines[0] += " " + warning
 	}
 	if n.Kind != plan.KindCall {
 		return lines
 	}
-	lines = append(lines, visible(n.Activity(), maxName))
+	lines = append(lines, draw.Visible(n.Activity(), maxName))
 	var more []string
 	if n.Effect != plan.Pure {
 		more = append(more, string(n.Effect))
@@ -167,15 +168,15 @@ func (d *picture) nodeLines(i int) []string {
 		lines = append(lines, strings.Join(more, ", "))
 	}
 	if f := n.ForEach; f != nil {
-		lines = append(lines, visible(fmt.Sprintf("for each %s, at most %d", f.Port, f.MaxItems), maxName))
+		lines = append(lines, draw.Visible(fmt.Sprintf("for each %s, at most %d", f.Port, f.MaxItems), maxName))
 	}
 	for _, c := range []*plan.Cost{n.Estimate, n.Cost} {
 		if c != nil && c.Amount != "" {
-			lines = append(lines, visible("costs "+c.Amount+" "+c.Currency, maxName))
+			lines = append(lines, draw.Visible("costs "+c.Amount+" "+c.Currency, maxName))
 		}
 	}
 	if n.Undoes > 0 {
-		lines = append(lines, visible("undoes "+d.p.Nodes[n.Undoes].ID, maxName))
+		lines = append(lines, draw.Visible("undoes "+d.p.Nodes[n.Undoes].ID, maxName))
 	}
 	if n.Taint.Any() {
 		what := append([]string(nil), n.Taint.Ports...)
@@ -186,7 +187,7 @@ func (d *picture) nodeLines(i int) []string {
 		if n.Taint.Accepted {
 			text = "accepted, " + text
 		}
-		lines = append(lines, visible(text, maxName))
+		lines = append(lines, draw.Visible(text, maxName))
 	}
 	return lines
 }

@@ -395,22 +395,22 @@ func TestNoOverlap(t *testing.T) {
 				FromPort: "a", ToPort: "a", Type: plan.Data,
 			})
 		}
-		l := newLayout(linesOf(build(nodes, edges), nil), widths, func([]int) float64 { return 30 }, gapAcross)
+		wires, l := layoutOf(linesOf(build(nodes, edges), nil), widths, func([]int) float64 { return 30 })
 		seen := 0
-		for _, layer := range l.layers {
+		for _, layer := range l.Layers {
 			for i, s := range layer {
 				seen++
 				if i == 0 {
 					continue
 				}
-				left, right := l.slots[layer[i-1]], l.slots[s]
-				require.GreaterOrEqual(t, right.x-left.x+0.01, (left.width+right.width)/2)
+				left, right := l.Slots[layer[i-1]], l.Slots[s]
+				require.GreaterOrEqual(t, right.X-left.X+0.01, (left.Width+right.Width)/2)
 			}
 		}
-		require.Equal(t, len(l.slots), seen)
-		for _, w := range l.wires {
-			if !w.back {
-				require.Less(t, l.slots[w.from].layer, l.slots[w.to].layer)
+		require.Equal(t, len(l.Slots), seen)
+		for _, w := range wires {
+			if !w.Back {
+				require.Less(t, l.Slots[w.From].Layer, l.Slots[w.To].Layer)
 			}
 		}
 	})

@@ -3,6 +3,8 @@ package graph
 import (
 	"bytes"
 	"fmt"
+
+	"chimera.ai/engine/internal/draw"
 )
 
 // entry is one entry of the legend of an SVG: a sign and a text.
@@ -18,7 +20,7 @@ func (d *drawing) legendRows() [][]entry {
 	var all []entry
 	box := func(text string, l look, more string) {
 		all = append(all, entry{func(b *bytes.Buffer, x, y float64) {
-			fmt.Fprintf(b, `<rect x="%s" y="%s" width="14" height="10" rx="2" fill="%s" stroke="%s"%s/>`+"\n", num(x), num(y-9), l.fill, l.stroke, more)
+			fmt.Fprintf(b, `<rect x="%s" y="%s" width="14" height="10" rx="2" fill="%s" stroke="%s"%s/>`+"\n", draw.Num(x), draw.Num(y-9), l.fill, l.stroke, more)
 		}, 20, text})
 	}
 	classes, undo := d.classes()
@@ -38,12 +40,12 @@ func (d *drawing) legendRows() [][]entry {
 			if s.dash != "" {
 				dash = ` stroke-dasharray="` + s.dash + `"`
 			}
-			fmt.Fprintf(b, `<path d="M%s %s h24" stroke="%s" stroke-width="%s"%s/>`+"\n", num(x), num(y-4), s.stroke, num(s.width), dash)
+			fmt.Fprintf(b, `<path d="M%s %s h24" stroke="%s" stroke-width="%s"%s/>`+"\n", draw.Num(x), draw.Num(y-4), s.stroke, draw.Num(s.width), dash)
 		}, 30, s.name})
 	}
 	if tainted {
 		all = append(all, entry{func(b *bytes.Buffer, x, y float64) {
-			fmt.Fprintf(b, `<path d="M%s %s h24" stroke="%s" stroke-width="7" stroke-opacity="0.4"/>`+"\n", num(x), num(y-4), halo)
+			fmt.Fprintf(b, `<path d="M%s %s h24" stroke="%s" stroke-width="7" stroke-opacity="0.4"/>`+"\n", draw.Num(x), draw.Num(y-4), halo)
 		}, 30, warning + " tainted: nobody vouches for it"})
 	}
 	var rows [][]entry
@@ -71,7 +73,7 @@ func (d *drawing) legend(b *bytes.Buffer) {
 		for _, e := range row {
 			e.sign(b, x, y)
 			x += e.width
-			fmt.Fprintf(b, `<text x="%s" y="%s" font-size="10" fill="#546e7a">%s</text>`+"\n", num(x), num(y), escape(e.text))
+			fmt.Fprintf(b, `<text x="%s" y="%s" font-size="10" fill="#546e7a">%s</text>`+"\n", draw.Num(x), draw.Num(y), draw.Escape(e.text))
 			x += e.wide()
 		}
 		y += legendGap

@@ -3,6 +3,7 @@ package graph
 import (
 	"strings"
 
+	"chimera.ai/engine/internal/draw"
 	"chimera.ai/engine/plan"
 )
 
@@ -50,7 +51,7 @@ func linesOf(p *plan.Plan, marks *plan.Marks) []line {
 	for i := range p.Edges {
 		e := &p.Edges[i]
 		l := line{
-			from: e.From, to: e.To, style: styleOf(e), label: edgeLabel(e), title: visible(p.EdgeString(i), 4*maxName),
+			from: e.From, to: e.To, style: styleOf(e), label: edgeLabel(e), title: draw.Visible(p.EdgeString(i), 4*maxName),
 			condition: e.When, optional: !e.Required,
 		}
 		if e.Otherwise {
@@ -68,7 +69,7 @@ func linesOf(p *plan.Plan, marks *plan.Marks) []line {
 		if c := p.Nodes[i].Commit; c != nil && c.Verify != nil {
 			lines = append(lines, line{
 				from: i, to: c.Verify.Node, style: verify, label: verify.name,
-				title: visible(p.Nodes[c.Verify.Node].ID+" verifies "+p.Nodes[i].ID, 4*maxName),
+				title: draw.Visible(p.Nodes[c.Verify.Node].ID+" verifies "+p.Nodes[i].ID, 4*maxName),
 			})
 		}
 	}
@@ -120,7 +121,7 @@ func edgeLabel(e *plan.Edge) string {
 	if !e.Required {
 		parts = append(parts, "?")
 	}
-	return visible(strings.Join(parts, " "), maxLabel)
+	return draw.Visible(strings.Join(parts, " "), maxLabel)
 }
 
 // used lists the styles of a picture's lines, in the order of the legend, and

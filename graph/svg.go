@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"chimera.ai/engine/internal/draw"
 	"chimera.ai/engine/plan"
 )
 
@@ -42,15 +43,16 @@ func (d *picture) svg() []byte {
 			heights[i] += tabHeight
 		}
 	}
-	l := newLayout(d.lines, widths, func(lines []int) float64 { return float64(len([]rune(out.labelOf(lines)))) * labelWidth }, gapAcross)
-	out.layout, out.y, out.tall = l, make([]float64, len(l.layers)), make([]float64, len(l.layers))
+	out.wires, out.layout = layoutOf(d.lines, widths, func(lines []int) float64 { return float64(len([]rune(out.labelOf(lines)))) * labelWidth })
+	out.y, out.tall = make([]float64, len(out.layout.Layers)), make([]float64, len(out.layout.Layers))
 	out.measure()
 	return out.write()
 }
 
 type drawing struct {
 	*picture
-	layout  *layout
+	wires   []wire
+	layout  *draw.Layout
 	heights []float64
 	// tabs holds the titles of nodes that wait at a barrier.
 	tabs []string
@@ -65,22 +67,22 @@ type drawing struct {
 // measure finds the size of the picture.
 func (d *drawing) measure() {
 	low, high := math.Inf(1), math.Inf(-1)
-	for _, s := range d.layout.slots {
-		low = min(low, s.x-s.width/2)
-		high = max(high, s.x+s.width/2)
+	for _, s := range d.layout.Slots {
+		low = min(low, s.X-s.Width/2)
+		high = max(high, s.X+s.Width/2)
 	}
 	// Room beside the nodes for the lines that lead back up, and their labels.
-	for _, w := range d.layout.wires {
-		if w.back {
-			s := d.layout.slots[w.from]
-			high = max(high, s.x+s.width/2+float64(len([]rune(d.labelOf(w.lines))))*labelWidth+2*margin)
+	for _, w := range d.wires {
+		if w.Back {
+			s := d.layout.Slots[w.From]
+			high = max(high, s.X+s.Width/2+float64(len([]rune(d.labelOf(w.lines))))*labelWidth+2*margin)
 		}
 	}
 	y := margin
-	for i, layer := range d.layout.layers {
+	for i, layer := range d.layout.Layers {
 		tall := lineHeight
 		for _, s := range layer {
-			if n := d.layout.slots[s].node; n >= 0 {
+			if n := d.layout.Slots[s].Node; n >= 0 {
 				tall = max(tall, d.heights[n])
 			}
 		}
@@ -97,22 +99,22 @@ func (d *drawing) measure() {
 func (d *drawing) write() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" width="%s" height="%s" role="img" font-family="ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="12">`+"\n",
-		num(d.width), num(d.height), num(d.width), num(d.height))
-	fmt.Fprintf(&b, "<title>%s</title>\n<defs>\n", escape(visible(d.p.Name+"@"+d.p.Version, maxName)))
+		draw.Num(d.width), draw.Num(d.height), draw.Num(d.width), draw.Num(d.height))
+	fmt.Fprintf(&b, "<title>%s</title>\n<defs>\n", draw.Escape(draw.Visible(d.p.Name+"@"+d.p.Version, maxName)))
 	used, _ := d.used()
 	for _, s := range used {
 		fmt.Fprintf(&b, `<marker id="%s" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0.5 L8 4 L0 7.5 z" fill="%s"/></marker>`+"\n", s.name, s.stroke)
 	}
 	fmt.Fprintf(&b, "</defs>\n"+`<rect width="100%%" height="100%%" fill="#ffffff"/>`+"\n")
-	for i := range d.layout.wires {
-		d.wire(&b, &d.layout.wires[i])
+	for i := range d.wires {
+		d.wire(&b, &d.wires[i])
 	}
 	for i := range d.p.Nodes {
 		d.node(&b, i)
 	}
 	// Labels come last, so that no line crosses them.
-	for i := range d.layout.wires {
-		d.label(&b, &d.layout.wires[i])
+	for i := range d.wires {
+		d.label(&b, &d.wires[i])
 	}
 	d.legend(&b)
 	b.WriteString("</svg>\n")
@@ -121,14 +123,14 @@ func (d *drawing) write() []byte {
 
 // at returns the middle of a slot in the picture.
 func (d *drawing) at(s int) (x, y float64) {
-	return d.layout.slots[s].x - d.left, d.y[d.layout.slots[s].layer]
+	return d.layout.Slots[s].X - d.left, d.y[d.layout.Slots[s].Layer]
 }
 
 func (d *drawing) node(b *bytes.Buffer, i int) {
 	n := &d.p.Nodes[i]
 	l := lookOf(n)
 	x, y := d.at(i)
-	w, h := d.layout.slots[i].width, d.heights[i]
+	w, h := d.layout.Slots[i].Width, d.heights[i]
 	top := y - h/2
 	radius, stroke := 4.0, 1.2
 	switch {
@@ -145,17 +147,17 @@ func (d *drawing) node(b *bytes.Buffer, i int) {
 	if n.Undoes > 0 {
 		dash = ` stroke-dasharray="6 4"`
 	}
-	fmt.Fprintf(b, `<g><title>%s</title>`, escape(strings.Join(d.texts[i], ", ")))
+	fmt.Fprintf(b, `<g><title>%s</title>`, draw.Escape(strings.Join(d.texts[i], ", ")))
 	if tab := d.tabs[i]; tab != "" {
 		// It extends under the node, whose corners may be round.
 		fmt.Fprintf(b, `<rect x="%s" y="%s" width="%s" height="%s" rx="5" fill="%s" stroke="%s"/><text x="%s" y="%s" text-anchor="middle" font-size="11" fill="%s">%s</text>`,
-			num(x-w/2), num(top), num(w), num(tabHeight+10), gate.fill, gate.stroke, num(x), num(top+tabHeight-6), gate.stroke, escape(tab))
+			draw.Num(x-w/2), draw.Num(top), draw.Num(w), draw.Num(tabHeight+10), gate.fill, gate.stroke, draw.Num(x), draw.Num(top+tabHeight-6), gate.stroke, draw.Escape(tab))
 		top += tabHeight
 		h -= tabHeight
 	}
 	box := func(dx, dy float64) {
 		fmt.Fprintf(b, `<rect x="%s" y="%s" width="%s" height="%s" rx="%s" fill="%s" stroke="%s" stroke-width="%s"%s/>`,
-			num(x-w/2+dx), num(top+dy), num(w), num(h), num(radius), l.fill, l.stroke, num(stroke), dash)
+			draw.Num(x-w/2+dx), draw.Num(top+dy), draw.Num(w), draw.Num(h), draw.Num(radius), l.fill, l.stroke, draw.Num(stroke), dash)
 	}
 	if n.ForEach != nil {
 		box(5, 5)
@@ -167,57 +169,57 @@ func (d *drawing) node(b *bytes.Buffer, i int) {
 			weight = ` fill="#212121" font-weight="bold"`
 		}
 		fmt.Fprintf(b, `<text x="%s" y="%s" text-anchor="middle"%s>%s</text>`,
-			num(x), num(top+padding/2+lineHeight*(float64(j)+0.75)), weight, escape(line))
+			draw.Num(x), draw.Num(top+padding/2+lineHeight*(float64(j)+0.75)), weight, draw.Escape(line))
 	}
 	b.WriteString("</g>\n")
 }
 
 // points returns the points of a wire: from its source through its bends to its target.
 func (d *drawing) points(w *wire) [][2]float64 {
-	fx, fy := d.at(w.from)
-	tx, ty := d.at(w.to)
-	if w.back {
+	fx, fy := d.at(w.From)
+	tx, ty := d.at(w.To)
+	if w.Back {
 		side := d.width - margin/2
-		fw, tw := d.layout.slots[w.from].width, d.layout.slots[w.to].width
+		fw, tw := d.layout.Slots[w.From].Width, d.layout.Slots[w.To].Width
 		return [][2]float64{{fx + fw/2, fy}, {side, fy}, {side, ty}, {tx + tw/2, ty}}
 	}
-	pts := [][2]float64{{fx, fy + d.heights[w.from]/2}}
-	for _, s := range w.through {
+	pts := [][2]float64{{fx, fy + d.heights[w.From]/2}}
+	for _, s := range w.Through {
 		// Straight through the layer, so that it does not cut the corners of the
 		// nodes beside it.
 		x, y := d.at(s)
-		half := d.tall[d.layout.slots[s].layer] / 2
+		half := d.tall[d.layout.Slots[s].Layer] / 2
 		pts = append(pts, [2]float64{x, y - half}, [2]float64{x, y + half})
 	}
-	return append(pts, [2]float64{tx, ty - d.heights[w.to]/2})
+	return append(pts, [2]float64{tx, ty - d.heights[w.To]/2})
 }
 
 func (d *drawing) wire(b *bytes.Buffer, w *wire) {
 	first := &d.lines[w.lines[0]]
 	pts := d.points(w)
 	var path strings.Builder
-	if w.from == w.to {
+	if w.From == w.To {
 		// A small bow at the node's side.
 		pts = pts[:1]
 	}
-	fmt.Fprintf(&path, "M%s %s", num(pts[0][0]), num(pts[0][1]))
-	if w.from == w.to {
+	fmt.Fprintf(&path, "M%s %s", draw.Num(pts[0][0]), draw.Num(pts[0][1]))
+	if w.From == w.To {
 		x, y := pts[0][0], pts[0][1]
-		fmt.Fprintf(&path, " C%s %s %s %s %s %s", num(x+selfLoop), num(y), num(x+selfLoop), num(y-selfLoop), num(x), num(y-selfLoop/2))
+		fmt.Fprintf(&path, " C%s %s %s %s %s %s", draw.Num(x+selfLoop), draw.Num(y), draw.Num(x+selfLoop), draw.Num(y-selfLoop), draw.Num(x), draw.Num(y-selfLoop/2))
 	}
 	for i := 1; i < len(pts); i++ {
 		a, z := pts[i-1], pts[i]
-		if w.back {
-			fmt.Fprintf(&path, " L%s %s", num(z[0]), num(z[1]))
+		if w.Back {
+			fmt.Fprintf(&path, " L%s %s", draw.Num(z[0]), draw.Num(z[1]))
 			continue
 		}
 		half := (z[1] - a[1]) / 2
-		fmt.Fprintf(&path, " C%s %s %s %s %s %s", num(a[0]), num(a[1]+half), num(z[0]), num(z[1]-half), num(z[0]), num(z[1]))
+		fmt.Fprintf(&path, " C%s %s %s %s %s %s", draw.Num(a[0]), draw.Num(a[1]+half), draw.Num(z[0]), draw.Num(z[1]-half), draw.Num(z[0]), draw.Num(z[1]))
 	}
 	if d.any(w, func(l *line) bool { return l.tainted }) {
 		fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="7" stroke-opacity="0.4" stroke-linecap="round"/>`+"\n", path.String(), halo)
 	}
-	more := fmt.Sprintf(` stroke-width="%s"`, num(first.style.width))
+	more := fmt.Sprintf(` stroke-width="%s"`, draw.Num(first.style.width))
 	if dash := first.style.dash; dash != "" {
 		more += ` stroke-dasharray="` + dash + `"`
 	}
@@ -225,7 +227,7 @@ func (d *drawing) wire(b *bytes.Buffer, w *wire) {
 		more += ` stroke-opacity="0.55"`
 	}
 	fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s"%s marker-end="url(#%s)"><title>%s</title></path>`+"\n",
-		path.String(), first.style.stroke, more, first.style.name, escape(d.title(w)))
+		path.String(), first.style.stroke, more, first.style.name, draw.Escape(d.title(w)))
 }
 
 // any reports whether is holds for a line of a wire.
@@ -263,7 +265,7 @@ func (d *drawing) labelOf(lines []int) string {
 			parts = append(parts, s)
 		}
 	}
-	return visible(strings.Join(parts, ", "), maxLabel)
+	return draw.Visible(strings.Join(parts, ", "), maxLabel)
 }
 
 func (d *drawing) label(b *bytes.Buffer, w *wire) {
@@ -272,16 +274,16 @@ func (d *drawing) label(b *bytes.Buffer, w *wire) {
 		return
 	}
 	var x, y float64
-	if w.back {
-		fx, fy := d.at(w.from)
-		x, y = fx+d.layout.slots[w.from].width/2+float64(len([]rune(text)))*labelWidth/2+8, fy-4
-		if w.from == w.to {
+	if w.Back {
+		fx, fy := d.at(w.From)
+		x, y = fx+d.layout.Slots[w.From].Width/2+float64(len([]rune(text)))*labelWidth/2+8, fy-4
+		if w.From == w.To {
 			x, y = x+selfLoop/2+4, fy-selfLoop/3
 		}
 	} else {
-		x, y = d.at(w.through[0])
+		x, y = d.at(w.Through[0])
 		y += 3
 	}
 	fmt.Fprintf(b, `<text x="%s" y="%s" text-anchor="middle" font-size="10" fill="%s" stroke="#ffffff" stroke-width="3" paint-order="stroke">%s</text>`+"\n",
-		num(x), num(y), d.lines[w.lines[0]].style.stroke, escape(text))
+		draw.Num(x), draw.Num(y), d.lines[w.lines[0]].style.stroke, draw.Escape(text))
 }

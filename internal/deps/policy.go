@@ -132,6 +132,8 @@ var Rules = []Rule{
 		Never: []string{"workflows", "activities", "mcp", "skills", "host", "config", "Temporal", "YAML", "os", "net"}},
 	{Path: "graph", Zone: Pure, Owns: "pictures of a compiled plan: Mermaid, DOT, SVG",
 		Never: []string{"workflows", "activities", "host", "config", "mcp", "skills", "Temporal", "YAML", "os", "net"}},
+	{Path: "internal/draw", Zone: Pure, Owns: "what pictures share: the layout of layered graphs, foreign text in SVG",
+		Never: []string{"any package of ours", "Temporal", "os", "net"}},
 	{Path: "guardian", Zone: Pure, Owns: "decisions: rules typed by the catalog, and what they say of an action",
 		Never:  []string{"compiler", "ledger/sqlstore", "ledger/postgres", "ledger/sqlite", "mcp", "Temporal", "mcp-go", "pgx", "SQLite", "YAML", "os", "net"},
 		Except: []string{"internal/embedded", "internal/fields", "internal/syntax"}},
