@@ -137,6 +137,8 @@ var Rules = []Rule{
 	{Path: "guardian", Zone: Pure, Owns: "decisions: rules typed by the catalog, and what they say of an action",
 		Never:  []string{"compiler", "ledger/sqlstore", "ledger/postgres", "ledger/sqlite", "mcp", "Temporal", "mcp-go", "pgx", "SQLite", "YAML", "os", "net"},
 		Except: []string{"internal/embedded", "internal/fields", "internal/syntax"}},
+	{Path: "guardian/causal/calibrate", Zone: Pure, Owns: "how good the forecasts of causal models were: scores, intervals, drift",
+		Never: []string{"ledger", "Temporal", "pgx", "SQLite", "os", "net"}},
 	{Path: "approval", Zone: Pure, Owns: "what people sign when they approve: requests, envelopes, verification, quorum",
 		Never: []string{"guardian", "Temporal", "pgx", "SQLite", "os", "net"}},
 	{Path: "approval/display", Zone: Pure, Owns: "the text that people are shown before they sign",
