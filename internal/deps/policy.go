@@ -139,6 +139,8 @@ var Rules = []Rule{
 		Except: []string{"internal/embedded", "internal/fields", "internal/syntax"}},
 	{Path: "guardian/causal/calibrate", Zone: Pure, Owns: "how good the forecasts of causal models were: scores, intervals, drift",
 		Never: []string{"ledger", "Temporal", "pgx", "SQLite", "os", "net"}},
+	{Path: "guardian/causal/plot", Zone: Pure, Owns: "pictures of causal models, their forecasts and their calibration: SVG",
+		Never: []string{"ledger", "Temporal", "pgx", "SQLite", "os", "net"}},
 	{Path: "approval", Zone: Pure, Owns: "what people sign when they approve: requests, envelopes, verification, quorum",
 		Never: []string{"guardian", "Temporal", "pgx", "SQLite", "os", "net"}},
 	{Path: "approval/display", Zone: Pure, Owns: "the text that people are shown before they sign",
