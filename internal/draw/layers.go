@@ -45,8 +45,8 @@ type Layout struct {
 }
 
 // Layered places nodes of the given widths; labels are the widths of the edges' labels, and
-// gap is left between the slots of a layer. The node sink, if it is not negative, is alone at
-// the bottom.
+// gap is left between the slots of a layer. The node sink, from which no edge may
+// lead, is alone at the bottom; -1 is none.
 func Layered(edges []Edge, widths, labels []float64, sink int, gap float64) *Layout {
 	l := &Layout{Slots: make([]Slot, len(widths)), Wires: make([]Wire, len(edges))}
 	for i := range l.Slots {

@@ -243,7 +243,7 @@ func TestHostileForecast(t *testing.T) {
 func TestHostileNumbers(t *testing.T) {
 	valid(t, Forecast(nil))
 	valid(t, Forecast(&causal.Prediction{Name: "empty"}))
-	numbers := []float64{0, 1, -1, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64, 5e-324, 1e100, -1e100, 1e15}
+	numbers := []float64{0, 1, math.NaN(), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64, 5e-324, -1e100, 1e15}
 	for _, a := range numbers {
 		for _, b := range numbers {
 			for _, bins := range [][]float64{nil, {a}, {a, b}, make([]float64, 2000), {0.5, 0.5}, {1}} {
@@ -251,8 +251,9 @@ func TestHostileNumbers(t *testing.T) {
 				p := &causal.Prediction{Risk: num(a), KPIs: []causal.Forecast{{
 					KPI: causal.KPI{Variable: "x", Min: &a, Max: &b}, Broken: num(b), With: d, Without: d, Low: a, High: b,
 				}}}
-				require.Less(t, len(Forecast(p)), 100_000)
-				valid(t, Forecast(p))
+				svg := Forecast(p)
+				require.Less(t, len(svg), 20_000)
+				valid(t, svg)
 			}
 		}
 	}

@@ -64,6 +64,7 @@ func (k *panel) rows() []row {
 
 // shares draws the probabilities of categories.
 func (k *panel) shares(y float64) float64 {
+	top := y
 	for _, r := range k.rows() {
 		with, without := blue, grey
 		if r.broken {
@@ -76,7 +77,7 @@ func (k *panel) shares(y float64) float64 {
 		k.bar(y+12, r.without, without)
 		y += rowTall
 	}
-	k.line(barsLeft, y-rowTall*float64(len(k.rows()))-2, barsLeft, y-6, faint, "")
+	k.line(barsLeft, top-2, barsLeft, y-6, faint, "")
 	return y + 18
 }
 
