@@ -30,6 +30,8 @@ func check(pair *Pair) (all []forecast, estimate float64, problem string) {
 	switch {
 	case p == nil:
 		return nil, 0, "there is no prediction"
+	case pair.At.UTC().Year() < 1 || pair.At.UTC().Year() > 9999:
+		return nil, 0, "the time is one that JSON cannot hold"
 	case !plan.IsDigest(pair.Model) || p.Model != pair.Model:
 		return nil, 0, "the prediction is not of the model that the store names"
 	case !text(p.Name) || !text(p.ID):

@@ -165,6 +165,7 @@ func TestRefused(t *testing.T) {
 	long := strings.Repeat("x", maxName+1)
 	for name, change := range map[string]func(p *Pair){
 		"no prediction":       func(p *Pair) { p.Prediction = nil },
+		"far future":          func(p *Pair) { p.At = time.Unix(1<<60, 0) },
 		"no model":            func(p *Pair) { p.Model = "" },
 		"another model":       func(p *Pair) { p.Prediction.Model = plan.DigestOf(nil) },
 		"no name":             func(p *Pair) { p.Prediction.Name = "" },

@@ -37,8 +37,9 @@ func Forecast(p *causal.Prediction) []byte {
 		p = &causal.Prediction{}
 	}
 	var c canvas
-	title := fit(p.Name, 60) + ": forecast"
+	title := fit(p.Name, 44) + ": forecast"
 	c.text(margin, 30, ink, title, ` font-size="14"`+bold)
+	c.text(pageWidth-margin, 30, faint, method(p), end)
 	risk := fmt.Sprintf("risk %s that a KPI breaks its bound (estimate %s; without the action %s)", percentOf(p.Risk), percentOf(p.Estimate), percentOf(p.Baseline))
 	c.text(margin, 50, ink, risk, "")
 	c.text(margin, 66, faint, actionText(p.Interventions), "")
@@ -59,6 +60,15 @@ func Forecast(p *causal.Prediction) []byte {
 	}
 	c.legend(y)
 	return c.picture(pageWidth, y+28, title, strings.Join(description, " "))
+}
+
+// method says how the prediction was made.
+func method(p *causal.Prediction) string {
+	name := fit(strings.ReplaceAll(string(p.Method), "_", " "), 12)
+	if p.Samples > 0 {
+		return fmt.Sprintf("%s, %d samples", name, p.Samples)
+	}
+	return name
 }
 
 func actionText(do []causal.Intervention) string {
