@@ -40,6 +40,11 @@
 // An expression that only selects ("input.items[0].price") hands on what it finds
 // as it was written.
 //
+// # Calculations
+//
+// A [Numeric] is a calculation of a causal model, over doubles and categories: CEL's syntax, with fewer
+// types and with functions of its own. It says itself what there is.
+//
 // # Bounds
 //
 // Source, nesting, loops in loops and patterns are bounded when an expression is

@@ -102,6 +102,8 @@ var Rules = []Rule{
 		Never: []string{"compiler", "Temporal", "os", "net"}, Except: []string{"internal/fields", "internal/syntax"}},
 	{Path: "internal/strict", Zone: Pure, Owns: "JSON that has to be as its format says, decoded",
 		Never: []string{"any package of ours", "Temporal", "os", "net"}},
+	{Path: "internal/elementary", Zone: Pure, Owns: "exp and log, with the same bits on every machine",
+		Never: []string{"any package of ours", "Temporal", "os", "net"}},
 	{Path: "internal/parallel", Zone: Pure, Owns: "concurrent calls whose panics reach the caller",
 		Never: []string{"any package of ours", "Temporal", "os", "net"}},
 	{Path: "catalog", Zone: Pure, Owns: "what the operator says about operations and adapters, as values and files",
