@@ -1,0 +1,49 @@
+package causal
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+)
+
+// philox is the counter-based generator Philox4x32-10: J. K. Salmon, M. A. Moraes, R. O. Dror and
+// D. E. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011. Its words are a function of a key and a
+// counter, so that each number can be had by itself, in any order.
+func philox(counter [4]uint32, key [2]uint32) [4]uint32 {
+	c0, c1, c2, c3 := counter[0], counter[1], counter[2], counter[3]
+	k0, k1 := key[0], key[1]
+	for range 10 {
+		a, b := uint64(c0)*0xD2511F53, uint64(c2)*0xCD9E8D57
+		c0, c1, c2, c3 = uint32(b>>32)^c1^k0, uint32(b), uint32(a>>32)^c3^k1, uint32(a)
+		k0, k1 = k0+0x9E3779B9, k1+0xBB67AE85
+	}
+	return [4]uint32{c0, c1, c2, c3}
+}
+
+// source gives the uniform numbers of one prediction.
+type source struct {
+	key [2]uint32
+	// rest are the counter's last two words: they are part of the key.
+	rest [2]uint32
+}
+
+func newSource(digest, seed string) source {
+	sum := sha256.Sum256([]byte("causal-noise/1\x00" + digest + "\x00" + seed))
+	word := func(i int) uint32 { return binary.BigEndian.Uint32(sum[4*i:]) }
+	return source{key: [2]uint32{word(0), word(1)}, rest: [2]uint32{word(2), word(3)}}
+}
+
+// fill sets out to the numbers of a variable from a sample on, which is even.
+func (s source) fill(out []float64, variable, sample int) {
+	for i := 0; i < len(out); i += 2 {
+		w := philox([4]uint32{uint32((sample + i) / 2), uint32(variable), s.rest[0], s.rest[1]}, s.key)
+		out[i] = uniform(w[0], w[1])
+		if i+1 < len(out) {
+			out[i+1] = uniform(w[2], w[3])
+		}
+	}
+}
+
+// uniform returns an odd multiple of 2^-53: a number between 0 and 1, and neither of them.
+func uniform(high, low uint32) float64 {
+	return (float64(int64(high)<<20|int64(low)>>12) + 0.5) * 0x1p-52
+}

@@ -1,0 +1,376 @@
+package causal
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"chimera.ai/engine/expr"
+)
+
+// program is a model, compiled: its variables in the order of their names, which refer to each other by
+// index. It does not change.
+type program struct {
+	nodes []node
+	// order lists the variables, each behind its parents.
+	order []int
+	kpis  []indicator
+}
+
+// mechanism is how a variable comes about.
+type mechanism int
+
+const (
+	// linear is intercept + Σ weight · parent, and noise: constants and noise alone are too.
+	linear mechanism = iota
+	// levels has a number for each combination of categories, and noise.
+	levels
+	// chances has probabilities of categories for each combination of those of the parents.
+	chances
+	// calculated is an expression.
+	calculated
+)
+
+// node is a variable. All values are doubles: a category is its index.
+type node struct {
+	*Variable
+	parents   []int
+	mechanism mechanism
+	intercept float64
+	weights   []float64
+	// strides give the row of a table: Σ stride · category.
+	strides []int
+	levels  []float64
+	chances []outcomes
+	numeric *expr.Numeric
+	// numbers and choices are the arguments of numeric: parents, or -1 for the noise.
+	numbers, choices []int
+	noise            distribution
+}
+
+// indicator is a KPI of a variable. fine has for each category whether it is allowed.
+type indicator struct {
+	*KPI
+	node int
+	fine []bool
+}
+
+// breaks reports whether a value breaks the bound.
+func (k *indicator) breaks(x float64) bool {
+	if k.fine != nil {
+		return !k.fine[int(x)]
+	}
+	return k.Min != nil && x < *k.Min || k.Max != nil && x > *k.Max
+}
+
+// compile compiles a model. It relies on nothing: what it cannot take is an error.
+func compile(m *Model) (*program, error) {
+	if len(m.Variables) > MaxVariables || len(m.KPIs) > MaxKPIs {
+		return nil, fmt.Errorf("a model has at most %d variables and %d KPIs", MaxVariables, MaxKPIs)
+	}
+	p := &program{nodes: make([]node, len(m.Variables))}
+	for i := range m.Variables {
+		p.nodes[i] = node{Variable: &m.Variables[i]}
+	}
+	slices.SortStableFunc(p.nodes, func(a, b node) int {
+		if a.Name < b.Name {
+			return -1
+		} else if a.Name > b.Name {
+			return 1
+		}
+		return 0
+	})
+	for i := range p.nodes {
+		if i > 0 && p.nodes[i-1].Name == p.nodes[i].Name {
+			return nil, fmt.Errorf("%s stands twice", p.nodes[i].Name)
+		}
+	}
+	for i := range p.nodes {
+		if err := p.compile(&p.nodes[i]); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.nodes[i].Name, err)
+		}
+	}
+	if err := p.sort(); err != nil {
+		return nil, err
+	}
+	for i := range m.KPIs {
+		k := indicator{KPI: &m.KPIs[i], node: p.index(m.KPIs[i].Variable)}
+		if k.node < 0 {
+			return nil, fmt.Errorf("the KPI %s is no variable", k.Variable)
+		}
+		of := &p.nodes[k.node]
+		if of.Categorical() != (len(k.Allow) > 0) && k.Bounded() || of.Categorical() && (k.Min != nil || k.Max != nil) {
+			return nil, fmt.Errorf("the KPI %s has bounds of another kind than its variable", k.Variable)
+		}
+		if k.Min != nil && !finite(*k.Min) || k.Max != nil && !finite(*k.Max) {
+			return nil, fmt.Errorf("the KPI %s has a bound that is no number", k.Variable)
+		}
+		if len(k.Allow) > 0 {
+			k.fine = make([]bool, len(of.Values))
+			for c, name := range of.Values {
+				k.fine[c] = slices.Contains(k.Allow, name)
+			}
+		}
+		p.kpis = append(p.kpis, k)
+	}
+	return p, nil
+}
+
+// index returns the index of a variable, or -1.
+func (p *program) index(name string) int {
+	i, ok := slices.BinarySearchFunc(p.nodes, name, func(n node, name string) int {
+		if n.Name < name {
+			return -1
+		} else if n.Name > name {
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return -1
+	}
+	return i
+}
+
+// sort sets the order: the first by name whose parents are there is next.
+func (p *program) sort() error {
+	done := make([]bool, len(p.nodes))
+	for len(p.order) < len(p.nodes) {
+		before := len(p.order)
+		for i := range p.nodes {
+			if !done[i] && !slices.ContainsFunc(p.nodes[i].parents, func(parent int) bool { return !done[parent] }) {
+				done[i] = true
+				p.order = append(p.order, i)
+			}
+		}
+		if len(p.order) == before {
+			return errors.New("the variables depend on each other in a cycle")
+		}
+	}
+	return nil
+}
+
+func finite(x float64) bool { return x-x == 0 }
+
+// compile compiles one variable.
+func (p *program) compile(n *node) (err error) {
+	if n.Drafted() {
+		return errors.New("the mechanism is missing: it is to be fitted")
+	}
+	if len(n.Parents) > MaxParents || len(n.Values) > MaxCategories || len(n.Table) > MaxRows {
+		return errors.New("it has too many parents, categories or rows")
+	}
+	names := slices.Sorted(slices.Values(n.Parents))
+	for i, name := range names {
+		at := p.index(name)
+		if at < 0 || i > 0 && names[i-1] == name {
+			return fmt.Errorf("the parent %s is no variable, or stands twice", name)
+		}
+		n.parents = append(n.parents, at)
+	}
+	n.noise, err = newDistribution(n.Noise, n.Values)
+	if err != nil {
+		return err
+	}
+	mechanisms := 0
+	for _, there := range []bool{n.Value != nil, n.Linear != nil, n.Table != nil, n.Expression != ""} {
+		if there {
+			mechanisms++
+		}
+	}
+	chosen := n.Noise != nil && n.Noise.Categorical != nil
+	switch {
+	case mechanisms > 1 || mechanisms == 0 && len(n.parents) > 0:
+		return errors.New("it has no mechanism, or more than one")
+	case chosen && mechanisms > 0, chosen && !n.Categorical():
+		return errors.New("categorical noise is for categories without a mechanism")
+	case n.Value != nil && (len(n.parents) > 0 || n.Noise != nil):
+		return errors.New("a value has no parents and no noise")
+	case chosen:
+		n.mechanism, n.chances, n.noise = chances, []outcomes{n.noise.outcomes}, distribution{}
+	case n.Value != nil && n.Categorical():
+		at := slices.Index(n.Values, n.Value.Category)
+		if at < 0 {
+			return fmt.Errorf("%q is no category", n.Value.Category)
+		}
+		n.intercept = float64(at)
+	case n.Value != nil:
+		if n.Value.Category != "" || !finite(n.Value.Number) {
+			return errors.New("the value is no number")
+		}
+		n.intercept = n.Value.Number + 0
+	case n.Expression != "":
+		return p.expression(n)
+	case n.Table != nil:
+		return p.table(n)
+	case n.Categorical():
+		return errors.New("a variable with categories has a table, an expression or categorical noise")
+	case n.Linear != nil:
+		return p.linear(n)
+	}
+	return nil
+}
+
+func (p *program) linear(n *node) error {
+	n.intercept = n.Linear.Intercept
+	bad := !finite(n.intercept) || len(n.Linear.Weights) != len(n.parents)
+	for _, parent := range n.parents {
+		w, ok := n.Linear.Weights[p.nodes[parent].Name]
+		bad = bad || !ok || !finite(w) || p.nodes[parent].Categorical()
+		n.weights = append(n.weights, w)
+	}
+	if bad {
+		return errors.New("a linear mechanism has a finite weight for each parent, which is a number")
+	}
+	return nil
+}
+
+func (p *program) table(n *node) error {
+	rows := 1
+	n.strides = make([]int, len(n.parents))
+	for i, parent := range n.parents {
+		n.strides[i] = rows
+		if rows *= len(p.nodes[parent].Values); rows == 0 || rows > MaxRows {
+			return fmt.Errorf("the parents of a table have categories, and at most %d combinations", MaxRows)
+		}
+	}
+	if rows != len(n.Table) {
+		return fmt.Errorf("the table has %d rows for %d combinations", len(n.Table), rows)
+	}
+	if n.Categorical() && n.Noise != nil {
+		return errors.New("a table of probabilities has no noise")
+	}
+	n.mechanism, n.levels, n.chances = levels, make([]float64, rows), make([]outcomes, rows)
+	if n.Categorical() {
+		n.mechanism = chances
+	}
+	seen := make([]bool, rows)
+	for _, row := range n.Table {
+		at := 0
+		for i, parent := range n.parents {
+			c := slices.Index(p.nodes[parent].Values, row.When[p.nodes[parent].Name])
+			if c < 0 || len(row.When) != len(n.parents) {
+				return errors.New("a row gives the category of each parent")
+			}
+			at += c * n.strides[i]
+		}
+		if seen[at] {
+			return errors.New("two rows are about the same categories")
+		}
+		seen[at] = true
+		if n.Categorical() != (row.P != nil) || n.Categorical() == (row.Value != nil) || row.Value != nil && !finite(*row.Value) {
+			return errors.New("a row gives probabilities of categories, or a number")
+		}
+		if row.Value != nil {
+			n.levels[at] = *row.Value
+			continue
+		}
+		var err error
+		if n.chances[at], err = newOutcomes(row.P, n.Values); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noiseName is what an expression calls the noise.
+const noiseName = "noise"
+
+func (p *program) expression(n *node) error {
+	n.mechanism = calculated
+	var numbers []string
+	at := map[string]int{noiseName: -1}
+	if n.Noise != nil {
+		numbers = append(numbers, noiseName)
+	}
+	choices := map[string][]string{}
+	for _, parent := range n.parents {
+		of := &p.nodes[parent]
+		at[of.Name] = parent
+		if of.Categorical() {
+			choices[of.Name] = of.Values
+		} else {
+			numbers = append(numbers, of.Name)
+		}
+	}
+	var err error
+	if n.numeric, err = expr.CompileNumeric(n.Expression, numbers, choices, n.Values); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(slices.Values(numbers)) {
+		n.numbers = append(n.numbers, at[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(choices)) {
+		n.choices = append(n.choices, at[name])
+	}
+	return nil
+}
+
+// steps estimates the work of one evaluation.
+func (n *node) steps() int {
+	steps := 1 + len(n.parents)
+	if n.numeric != nil {
+		steps += n.numeric.Steps()
+	}
+	if n.noise.kind != silent || n.mechanism == chances {
+		steps += 2
+	}
+	return steps
+}
+
+// evaluator evaluates variables one at a time.
+type evaluator struct {
+	numbers []float64
+	choices []int
+}
+
+func newEvaluator() *evaluator {
+	return &evaluator{numbers: make([]float64, MaxParents+1), choices: make([]int, MaxParents)}
+}
+
+// value evaluates the mechanism of a variable, which is not chances, by the values of its parents.
+func (e *evaluator) value(n *node, values []float64, noise float64) (float64, error) {
+	x := n.intercept
+	switch n.mechanism {
+	case linear:
+		for i, parent := range n.parents {
+			x += float64(n.weights[i] * values[parent])
+		}
+		x += noise
+	case levels:
+		x = n.levels[n.row(values)] + noise
+	case calculated:
+		for i, at := range n.numbers {
+			e.numbers[i] = noise
+			if at >= 0 {
+				e.numbers[i] = values[at]
+			}
+		}
+		for i, at := range n.choices {
+			e.choices[i] = int(values[at])
+		}
+		var err error
+		if x, err = n.numeric.Eval(e.numbers[:len(n.numbers)], e.choices[:len(n.choices)]); err != nil {
+			return 0, fmt.Errorf("%s: %w", n.Name, err)
+		}
+	case chances:
+		return 0, fmt.Errorf("%s is drawn, not calculated", n.Name)
+	}
+	if !finite(x) {
+		return 0, overflow(n)
+	}
+	return x, nil
+}
+
+func overflow(n *node) error { return fmt.Errorf("%s is not a finite number", n.Name) }
+
+// row returns the row of a table.
+func (n *node) row(values []float64) int {
+	at := 0
+	for i, parent := range n.parents {
+		at += n.strides[i] * int(values[parent])
+	}
+	return at
+}
+
