@@ -8,15 +8,13 @@ import (
 // philox is the counter-based generator Philox4x32-10: J. K. Salmon, M. A. Moraes, R. O. Dror and
 // D. E. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011. Its words are a function of a key and a
 // counter, so that each number can be had by itself, in any order.
-func philox(counter [4]uint32, key [2]uint32) [4]uint32 {
-	c0, c1, c2, c3 := counter[0], counter[1], counter[2], counter[3]
-	k0, k1 := key[0], key[1]
+func philox(c0, c1, c2, c3, k0, k1 uint32) (w0, w1, w2, w3 uint32) {
 	for range 10 {
 		a, b := uint64(c0)*0xD2511F53, uint64(c2)*0xCD9E8D57
 		c0, c1, c2, c3 = uint32(b>>32)^c1^k0, uint32(b), uint32(a>>32)^c3^k1, uint32(a)
 		k0, k1 = k0+0x9E3779B9, k1+0xBB67AE85
 	}
-	return [4]uint32{c0, c1, c2, c3}
+	return c0, c1, c2, c3
 }
 
 // source gives the uniform numbers of one prediction.
@@ -34,12 +32,13 @@ func newSource(digest, seed string) source {
 
 // fill sets out to the numbers of a variable from a sample on, which is even.
 func (s source) fill(out []float64, variable, sample int) {
-	for i := 0; i < len(out); i += 2 {
-		w := philox([4]uint32{uint32((sample + i) / 2), uint32(variable), s.rest[0], s.rest[1]}, s.key)
-		out[i] = uniform(w[0], w[1])
-		if i+1 < len(out) {
-			out[i+1] = uniform(w[2], w[3])
-		}
+	for ; len(out) >= 2; sample, out = sample+2, out[2:] {
+		w0, w1, w2, w3 := philox(uint32(sample/2), uint32(variable), s.rest[0], s.rest[1], s.key[0], s.key[1])
+		out[0], out[1] = uniform(w0, w1), uniform(w2, w3)
+	}
+	if len(out) > 0 {
+		w0, w1, _, _ := philox(uint32(sample/2), uint32(variable), s.rest[0], s.rest[1], s.key[0], s.key[1])
+		out[0] = uniform(w0, w1)
 	}
 }
 

@@ -217,7 +217,7 @@ func counted(column []float64, categories int) marginal {
 		}
 		return m
 	}
-	slices.Sort(column)
+	sortNumbers(column)
 	var mean, variance sum
 	for _, x := range column {
 		mean.add(x)
