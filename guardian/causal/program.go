@@ -373,4 +373,3 @@ func (n *node) row(values []float64) int {
 	}
 	return at
 }
-
