@@ -18,6 +18,9 @@ const (
 	maxWord    = 40
 )
 
+// least is the least risk that is not 0.
+const least = "0.000000001"
+
 // summary says on one line what becomes of the KPIs that are most at risk.
 func summary(p *program, made *Prediction, without, with *result) string {
 	order := make([]int, len(p.kpis))
@@ -44,11 +47,10 @@ func summary(p *program, made *Prediction, without, with *result) string {
 func told(p *program, made *Prediction, k int, without, with *marginal) string {
 	kpi := &p.kpis[k]
 	name := excerpt.Clip(kpi.Variable, maxWord)
-	most := ""
-	if made.Method == MonteCarlo {
-		most = "at most "
+	probability := percent(with.broken)
+	if made.Method == MonteCarlo || string(risk(with.broken)) == least {
+		probability = "at most " + probability
 	}
-	probability := most + percent(with.broken)
 	if with.shares != nil {
 		if !kpi.Bounded() {
 			return name + " has no bound"
