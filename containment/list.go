@@ -1,9 +1,12 @@
 package containment
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+)
 
 // unlimited is beyond the last place of any list.
-const unlimited = 1 << 60
+const unlimited = 1 << (bits.UintSize - 4)
 
 // longest bounds the lists that are built.
 const longest = 4000

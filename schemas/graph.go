@@ -175,8 +175,8 @@ func checkCounts(s *jsonschema.Schema) error {
 		s.MinProperties, s.MaxProperties, s.MinItems, s.MaxItems,
 		s.MinContains, s.MaxContains, s.MinLength, s.MaxLength,
 	} {
-		if n < -1 || n > MaxCount {
-			return &PlaceError{Pointer: location(s.Location), Err: tooLarge("a count is beyond %d", MaxCount)}
+		if n < -1 || int64(n) > MaxCount {
+			return &PlaceError{Pointer: location(s.Location), Err: tooLarge("a count is beyond %d", int64(MaxCount))}
 		}
 	}
 	return nil

@@ -71,10 +71,10 @@ func notRE2(se *syntax.Error) error {
 }
 
 func programSize(re *syntax.Regexp) int {
-	const ceiling = 1 << 40
+	const ceiling = 1 << 20 // times 1,000, it fits in an int of 32 bits
 	n := 2
 	for _, sub := range re.Sub {
-		n += programSize(sub)
+		n = min(n+programSize(sub), ceiling)
 	}
 	switch re.Op {
 	case syntax.OpLiteral:
