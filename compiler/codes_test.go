@@ -19,6 +19,7 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/guardian"
+	"chimera.ai/engine/guardian/causal"
 	"chimera.ai/engine/policy"
 )
 
@@ -80,12 +81,21 @@ func codes(t *testing.T) []codeDoc {
 // completed adds behind an example the top-level keys that it leaves out, so that
 // the lines of the example keep their numbers. One with a name has no agent but its own.
 func completed(example string) string {
+	return completedBy(example,
+		"apiVersion: chimera/v1", "kind: Plan", "agent: agent-42", "name: example", "version: 1.0.0",
+		"input_schema: {type: object}", "output_schema: {type: object}", "nodes: [{id: only, template: engine/pass}]")
+}
+
+// completedModel is [completed] for an example of a causal model.
+func completedModel(example string) string {
+	return completedBy(example, "apiVersion: chimera/v1", "kind: CausalModel", "name: example", "operations: [files/write_file]",
+		"bind: {length: size(args.text)}", "kpis: {size: {max: 20000}}")
+}
+
+func completedBy(example string, lines ...string) string {
 	b := strings.Builder{}
 	b.WriteString(example)
-	for _, line := range []string{
-		"apiVersion: chimera/v1", "kind: Plan", "agent: agent-42", "name: example", "version: 1.0.0",
-		"input_schema: {type: object}", "output_schema: {type: object}", "nodes: [{id: only, template: engine/pass}]",
-	} {
+	for _, line := range lines {
 		key, _, _ := strings.Cut(line, ":")
 		if key == "agent" && strings.HasPrefix(example, "name:") {
 			continue
@@ -106,20 +116,35 @@ func found(src Source, cat *catalog.Catalog, pol *policy.Bundle) diag.Diagnostic
 	return append(ds, guardian.Foresee(pol, cat, p, src)...)
 }
 
+// ofModel reports whether a code is about causal models, which are no plans.
+func (c *codeDoc) ofModel() bool { return strings.HasPrefix(string(c.code), "model/") }
+
+// shown is the example of a code in a whole file, and what is found in that.
+func (c *codeDoc) shown(t *testing.T, name string) (Source, diag.Diagnostics) {
+	t.Helper()
+	if c.ofModel() {
+		src := Source{Name: name, Text: []byte(completedModel(c.example))}
+		_, ds := causal.Parse(src)
+		return src, ds
+	}
+	src := Source{Name: name, Text: []byte(completed(c.example))}
+	return src, found(src, testCatalog(t), testPolicy(t))
+}
+
 // TestCodeExamples: the example in the comment of a code is reported with that
 // code and no other, but for what cannot run yet.
 func TestCodeExamples(t *testing.T) {
 	for _, c := range codes(t) {
 		t.Run(string(c.code), func(t *testing.T) {
-			ds := found(Source{Name: "example.yaml", Text: []byte(completed(c.example))}, testCatalog(t), testPolicy(t))
+			src, ds := c.shown(t, "example.yaml")
 			seen := false
 			for _, d := range ds {
 				seen = seen || d.Code == c.code
 				if d.Code != diag.PlanNotSupported {
-					require.Equal(t, c.code, d.Code, "%s\n%s", completed(c.example), show(ds))
+					require.Equal(t, c.code, d.Code, "%s\n%s", src.Text, show(ds))
 				}
 			}
-			require.True(t, seen, "%s\n%s", completed(c.example), show(ds))
+			require.True(t, seen, "%s\n%s", src.Text, show(ds))
 		})
 	}
 }
@@ -137,8 +162,8 @@ func TestEveryCode(t *testing.T) {
 		}
 	}
 	for _, c := range codes(t) {
-		if c.code == diag.EffectRefused {
-			continue // package guardian reports it
+		if c.code == diag.EffectRefused || c.ofModel() {
+			continue // package guardian reports it, or package causal
 		}
 		require.True(t, shown[c.code], "no test file with %s", c.code)
 	}
@@ -150,15 +175,17 @@ func TestDiagnosticsPage(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(diagnosticsHead)
 	group := ""
-	cat, pol := testCatalog(t), testPolicy(t)
 	for _, c := range codes(t) {
 		if c.group != group {
 			group = c.group
 			title := strings.TrimSuffix(strings.TrimPrefix(group, "Codes of "), ".")
 			fmt.Fprintf(&b, "\n## %s\n", strings.ToUpper(title[:1])+title[1:])
 		}
-		src := Source{Name: "plan.yaml", Text: []byte(completed(c.example))}
-		ds := found(src, cat, pol)
+		name := "plan.yaml"
+		if c.ofModel() {
+			name = "model.yaml"
+		}
+		src, ds := c.shown(t, name)
 		shown := slices.DeleteFunc(ds, func(d diag.Diagnostic) bool { return d.Code != c.code })
 		var out strings.Builder
 		catalog, err := os.ReadFile("testdata/catalog.yaml")
@@ -226,8 +253,9 @@ A counterexample is a value that was tried: the validator that checks values at
 run time accepts it on one side and refuses it on the other. Where an edge has a
 transform, the value is shown before and after it.
 
-An example is a part of a plan. The top-level keys that it leaves out are those of a
-plan without a fault. Operations are those of the [catalog at the end](#the-catalog-of-the-examples).
+An example is a part of a plan, or of a [causal model](reference-causal.md). The
+top-level keys that it leaves out are those of one without a fault. Operations are
+those of the [catalog at the end](#the-catalog-of-the-examples).
 `
 
 const diagnosticsFoot = `

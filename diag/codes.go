@@ -442,3 +442,36 @@ const (
 	//	    input_schema: {type: object, properties: {text: {type: [string, integer]}}, required: [text]}
 	TrustWeaker Code = "trust/weaker-contract"
 )
+
+// Codes of causal models.
+const (
+	// ModelUnknown: a causal model names a variable, a category, a parent or a KPI
+	// that it does not have.
+	//
+	// Example:
+	//
+	//	variables:
+	//	  length: {value: 0, range: [0, 100000]}
+	//	  size: {parents: [lenght], linear: {intercept: 12, weights: {lenght: 1}}}
+	ModelUnknown Code = "model/unknown-name"
+
+	// ModelCycle: variables of a causal model depend on each other in a circle.
+	//
+	// Example:
+	//
+	//	variables:
+	//	  length: {value: 0, range: [0, 100000]}
+	//	  load: {parents: [size], linear: {weights: {size: 1}}}
+	//	  size: {parents: [length, load], linear: {weights: {length: 1, load: 1}}}
+	ModelCycle Code = "model/cycle"
+
+	// ModelInvalid: a causal model does not say, or says twice or in contradiction,
+	// how a variable comes about, when it is valid, or what must not happen.
+	//
+	// Example:
+	//
+	//	variables:
+	//	  length: {value: 0, range: [0, 100000]}
+	//	  size: {parents: [length], noise: {normal: {sd: 20}}}
+	ModelInvalid Code = "model/invalid"
+)

@@ -92,7 +92,7 @@ var (
 	// for the run, who has signed its plan, and who answers for the agent.
 	Interested = []string{"author", "owner", "requester"}
 
-	OperationNames = fields.Grammar{Re: regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]{0,127}/[!-~]{1,128}$`), Say: "a provider, `/` and an operation, such as mail/send"}
+	OperationNames = fields.Operations
 	Amounts        = fields.Grammar{Re: regexp.MustCompile(`^(0|[1-9][0-9]{0,17})(\.[0-9]{1,4})? [A-Z]{3}$`), Say: "a decimal amount, a blank and an ISO 4217 code, such as \"50.00 USD\""}
 	Reasons        = fields.Grammar{Re: regexp.MustCompile(`^(budget_exceeded|causal_risk|policy:[0-9A-Za-z_][0-9A-Za-z_-]{0,62})$`), Say: "`budget_exceeded`, `causal_risk`, or `policy:` and the id of a rule"}
 )

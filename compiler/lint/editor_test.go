@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/guardian/causal"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
@@ -357,8 +359,76 @@ func policySchema() obj {
 	return schemaHead("policy", "Chimera policy bundle", "What the operator allows, who approves, and the rules that every action must meet. A bundle may span several files of one version.", body)
 }
 
+func causalSchema() obj {
+	named := func(most int, item obj) obj {
+		return obj{"type", "object", "propertyNames", append(pattern(causal.VariableNames), "not", obj{"enum", causal.Reserved}), "maxProperties", most, "additionalProperties", item}
+	}
+	size := json.Number("1e100")
+	number := func() obj { return obj{"type", "number", "minimum", json.Number("-1e100"), "maximum", size} }
+	category := obj{"type", "string", "minLength", 1, "maxLength", causal.MaxCategory}
+	probabilities := obj{"type", "object", "minProperties", 1, "maxProperties", causal.MaxCategories, "additionalProperties", obj{"type", "number", "minimum", 0, "maximum", 1}}
+	parents := obj{"type", "object", "maxProperties", causal.MaxParents}
+	expression := obj{"type", "string", "minLength", 1}
+	exactly := func(o obj, names ...string) obj {
+		var one []obj
+		for _, name := range names {
+			one = append(one, obj{"required", []string{name}})
+		}
+		return append(o, "oneOf", one)
+	}
+	noise := exactly(tableSchema(causal.NoiseFields, map[string]obj{
+		"normal":      tableSchema(causal.NormalFields, map[string]obj{"mean": number(), "sd": {"type", "number", "exclusiveMinimum", 0, "maximum", size}}),
+		"uniform":     tableSchema(causal.UniformFields, map[string]obj{"min": number(), "max": number()}),
+		"bernoulli":   {"type", "number", "minimum", 0, "maximum", 1},
+		"categorical": probabilities,
+		"empirical":   append(listOf(number()), "minItems", 1, "maxItems", causal.MaxEmpirical),
+	}), "normal", "uniform", "bernoulli", "categorical", "empirical")
+	row := exactly(tableSchema(causal.RowFields, map[string]obj{
+		"when": append(parents, "additionalProperties", category), "p": probabilities, "value": number(),
+	}), "p", "value")
+	fit := tableSchema(causal.FitFields, map[string]obj{
+		"source":          append(shortText(), "minLength", 1),
+		"digest":          pattern(fields.Fingerprints),
+		"rows":            whole(1, math.MaxInt32, nil),
+		"held_out":        whole(0, math.MaxInt32, nil),
+		"adjusted":        append(uniqueTexts(pattern(causal.VariableNames)), "maxItems", causal.MaxVariables),
+		"standard_errors": {"type", "object", "additionalProperties", obj{"type", "number", "minimum", 0, "maximum", size}},
+		"held_out_error":  {"type", "number", "minimum", 0, "maximum", size},
+	})
+	variable := tableSchema(causal.VariableFields, map[string]obj{
+		"description": shortText(),
+		"values":      append(uniqueTexts(category), "minItems", 1, "maxItems", causal.MaxCategories),
+		"range":       append(listOf(number()), "minItems", 2, "maxItems", 2),
+		"parents":     append(uniqueTexts(pattern(causal.VariableNames)), "maxItems", causal.MaxParents),
+		"value":       {"type", []string{"number", "string"}, "minLength", 1},
+		"linear":      tableSchema(causal.LinearFields, map[string]obj{"intercept": number(), "weights": append(parents, "additionalProperties", number())}),
+		"table":       append(listOf(row), "maxItems", causal.MaxRows),
+		"expression":  expression,
+		"noise":       noise,
+		"provenance":  append(enum(causal.Provenances), "default", string(causal.Assumed)),
+		"fit":         fit,
+	})
+	body := tableSchema(causal.ModelFields, map[string]obj{
+		"apiVersion":  {"const", fields.APIVersion},
+		"kind":        {"const", "CausalModel"},
+		"name":        pattern(fields.PlanNames),
+		"version":     pattern(fields.Versions),
+		"description": shortText(),
+		"operations":  append(uniqueTexts(pattern(fields.Operations)), "minItems", 1, "maxItems", causal.MaxOperations),
+		"samples":     whole(causal.MinSamples, causal.MaxSamples, causal.DefaultSamples),
+		"variables":   append(named(causal.MaxVariables, variable), "minProperties", 1),
+		"bind":        append(named(causal.MaxVariables, expression), "minProperties", 1),
+		"kpis": named(causal.MaxKPIs, tableSchema(causal.KPIFields, map[string]obj{
+			"min": number(), "max": number(), "allow": append(uniqueTexts(category), "minItems", 1, "maxItems", causal.MaxCategories),
+			"unit": {"type", "string", "maxLength", causal.MaxUnit},
+		})),
+		"observe": named(causal.MaxKPIs, expression),
+	})
+	return schemaHead("causal", "Chimera causal model", "What an action brings about: variables, what they depend on, and the bounds of those that matter.", body)
+}
+
 func TestEditorSchemas(t *testing.T) {
-	for name, make := range map[string]func() obj{"plan": planSchema, "catalog": catalogSchema, "policy": policySchema} {
+	for name, make := range map[string]func() obj{"plan": planSchema, "catalog": catalogSchema, "policy": policySchema, "causal": causalSchema} {
 		t.Run(name, func(t *testing.T) {
 			var want bytes.Buffer
 			enc := json.NewEncoder(&want)

@@ -90,6 +90,7 @@ func TestFields(t *testing.T) {
 		{planPage, "plan", "plan"}, {planPage, "plan", "node"}, {planPage, "plan", "edge"},
 		{"docs/reference-catalog.md", "catalog", "template"}, {"docs/reference-catalog.md", "catalog", "adapter"},
 		{"docs/reference-policy.md", "policy", "policy"},
+		{causalPage, "causal", "causal"}, {causalPage, "causal", "variable"}, {causalPage, "causal", "noise"}, {causalPage, "causal", "kpi"}, {causalPage, "causal", "fit"},
 	} {
 		of := c.of
 		raw, ok := schemas.Named(c.schema)
@@ -114,7 +115,8 @@ func TestFields(t *testing.T) {
 func fields(t *testing.T, schema any, of string) (properties, required []string) {
 	t.Helper()
 	marks := map[string][2]string{"plan": {"nodes", "edges"}, "node": {"operation", "effect_class"}, "edge": {"from_node", "to_node"},
-		"template": {"operation", "status"}, "adapter": {"id", "transform"}, "policy": {"allow", "rules"}}[of]
+		"template": {"operation", "status"}, "adapter": {"id", "transform"}, "policy": {"allow", "rules"},
+		"causal": {"bind", "kpis"}, "variable": {"parents", "provenance"}, "noise": {"normal", "bernoulli"}, "kpi": {"allow", "unit"}, "fit": {"digest", "held_out"}}[of]
 	var found map[string]any
 	var walk func(v any)
 	walk = func(v any) {

@@ -98,7 +98,7 @@ type Grammar struct {
 	Say string
 }
 
-// Names of the plan language, the catalog and the policy bundle.
+// Names of the plan language, the catalog, the policy bundle and causal models.
 var (
 	PlanNames       = Grammar{regexp.MustCompile(`^[a-z0-9-]{1,63}$`), "1 to 63 lower-case letters, digits and hyphens"}
 	Versions        = Grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$`), "1 to 64 letters, digits, `.`, `+` and `-`, such as 1.2.0"}
@@ -106,6 +106,7 @@ var (
 	NodeIDs         = Grammar{regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z_-]{0,62}$`), "1 to 63 letters, digits, `_` and `-`, and does not start with `-`"}
 	ProviderNames   = Grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]{0,127}$`), "1 to 128 letters, digits, `.`, `_` and `-`"}
 	OperationNames  = Grammar{regexp.MustCompile(`^[!-~]{1,128}$`), "1 to 128 visible ASCII characters"}
+	Operations      = Grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]{0,127}/[!-~]{1,128}$`), "a provider, `/` and an operation, such as mail/send"}
 	AdapterIDs      = Grammar{regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z._/@-]{0,127}$`), "1 to 128 letters, digits and `. _ / @ -`, and does not start with one of `. / @ -`"}
 	DefinitionNames = Grammar{regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z_.-]{0,127}$`), "1 to 128 letters, digits, `_`, `.` and `-`"}
 	RoleNames       = Grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._:@/-]{0,127}$`), "1 to 128 letters, digits and `. _ : @ / -`"}
@@ -114,8 +115,8 @@ var (
 	Currencies      = Grammar{regexp.MustCompile(`^[A-Z]{3}$`), "three capital letters (ISO 4217)"}
 )
 
-// fix returns a valid name that differs only in wrong characters, or "".
-func (g Grammar) fix(name string) string {
+// Fix returns a valid name that differs only in wrong characters, or "".
+func (g Grammar) Fix(name string) string {
 	for _, other := range []string{strings.ToLower(name), strings.ToUpper(name), strings.Join(strings.Fields(name), "-"), strings.ToLower(strings.Join(strings.Fields(name), "-")), strings.NewReplacer(".", "_", " ", "_").Replace(name)} {
 		if other != name && g.Re.MatchString(other) {
 			return other
@@ -134,7 +135,7 @@ func (rep *Reader) Name(v *syntax.Value, field string, g Grammar) bool {
 	}
 	d := diag.Diagnostic{
 		Code: diag.PlanSchema, Summary: fmt.Sprintf("`%s` is not a valid name: %s", field, Quote(v.Text)),
-		Detail: "It is made of " + g.Say + ".", Subject: v.Range(), Suggestion: g.fix(v.Text),
+		Detail: "It is made of " + g.Say + ".", Subject: v.Range(), Suggestion: g.Fix(v.Text),
 	}
 	d.Edits = rep.Replace(v.Range(), d.Suggestion)
 	rep.Report(d)
