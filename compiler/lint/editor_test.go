@@ -417,7 +417,7 @@ func causalSchema() obj {
 		"operations":  append(uniqueTexts(pattern(fields.Operations)), "minItems", 1, "maxItems", causal.MaxOperations),
 		"samples":     whole(causal.MinSamples, causal.MaxSamples, causal.DefaultSamples),
 		"variables":   append(named(causal.MaxVariables, variable), "minProperties", 1),
-		"bind":        append(named(causal.MaxVariables, expression), "minProperties", 1),
+		"bind":        named(causal.MaxVariables, expression),
 		"kpis": named(causal.MaxKPIs, tableSchema(causal.KPIFields, map[string]obj{
 			"min": number(), "max": number(), "allow": append(uniqueTexts(category), "minItems", 1, "maxItems", causal.MaxCategories),
 			"unit": {"type", "string", "maxLength", causal.MaxUnit},

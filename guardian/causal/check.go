@@ -17,7 +17,7 @@ import (
 
 // Problem is something for which a model cannot be evaluated.
 type Problem struct {
-	// Path leads to it in the JSON of a file: keys (string) and indexes (int).
+	// Path leads to it in the JSON of a file: keys (string), such as the names of variables, and indexes (int).
 	Path []any
 	Code diag.Code
 	// Summary and Detail say what is wrong, and Suggestion what was probably meant.
@@ -57,19 +57,21 @@ const tolerance = 1e-9
 // Check says what is wrong with a model, whose mechanisms may be missing.
 func Check(m *Model) []Problem {
 	c := newChecker(m)
-	if c.check() {
-		c.order()
-	}
+	c.check()
 	return c.found
 }
 
-// incomplete says what a model that passes [Check] lacks before it can be used: mechanisms, and a bound.
+// incomplete says what a model that passes [Check] lacks before it can judge an action: mechanisms, a bound,
+// and what an action sets.
 func (c *checker) incomplete() {
 	for i := range c.m.Variables {
 		if v := &c.m.Variables[i]; v.Drafted() && !c.isBroken("variables", v.Name) {
 			c.say(diag.ModelInvalid, atKey, path("variables", v.Name), fmt.Sprintf("%s has no mechanism", fields.Quote(v.Name)),
 				missing(v)+" `chimera simulate fit` estimates a mechanism from data.")
 		}
+	}
+	if len(c.m.Bind) == 0 && !c.isBroken("", "bind") {
+		c.say(diag.ModelInvalid, atKey, path("bind"), "`bind` is empty", "Without it no call changes anything. Bind a variable to what a call sets it to.")
 	}
 	if !slices.ContainsFunc(c.m.KPIs, func(k KPI) bool { return k.Bounded() || c.isBroken("kpis", k.Variable) }) && !c.isBroken("", "kpis") {
 		c.say(diag.ModelInvalid, atKey, path("kpis"), "no KPI has a bound", "The risk would be 0 whatever happens. Give a KPI `min`, `max` or `allow`.")
@@ -332,12 +334,12 @@ func (c *checker) short(p []any, what, text string, most int) bool {
 	return false
 }
 
-// finite reports whether a number may stand in a model.
-func finite(x float64) bool { return math.Abs(x) <= MaxNumber }
+// inBounds reports whether a number may stand in a model.
+func inBounds(x float64) bool { return math.Abs(x) <= MaxNumber }
 
 // number checks that a number may stand in a model, and reports whether it does.
 func (c *checker) number(p []any, field string, x float64) bool {
-	if finite(x) {
+	if inBounds(x) {
 		return true
 	}
 	c.say(diag.PlanLimits, atValue, p, fmt.Sprintf("`%s` is out of range: %s", field, number(x)), fmt.Sprintf("A number lies between %s and %s.", number(-MaxNumber), number(MaxNumber)))

@@ -30,10 +30,15 @@ func (c *checker) expression(v *Variable, at []any) {
 	p := under(at, "expression")
 	compiled, err := compileOver(v, v.Expression, of)
 	if err != nil {
+		at := len(c.found)
 		c.refuse(p, v.Expression, err, append(slices.Clone(v.Parents), nameNoise), nil, func(src string) bool {
 			_, err := compileOver(v, src, of)
 			return err == nil
 		})
+		var bad *expr.Error
+		if errors.As(err, &bad) && !bad.Call && c.byName[bad.Unknown] != nil && at < len(c.found) {
+			c.found[at].Detail += fmt.Sprintf(" To read the variable %s, name it in `parents`.", fields.Quote(bad.Unknown))
+		}
 		return
 	}
 	c.expressions[v.Name] = compiled.Steps()
@@ -90,9 +95,6 @@ func (c *checker) binding(p []any, src string, scope expr.Scope) {
 
 // bindings checks what calls set.
 func (c *checker) bindings() {
-	if len(c.m.Bind) == 0 && !c.isBroken("", "bind") {
-		c.say(diag.ModelInvalid, atValue, path("bind"), "`bind` is empty", "Without it no call changes anything. Bind a variable to what a call sets it to.")
-	}
 	seen := map[string]bool{}
 	for i := range c.m.Bind {
 		b := &c.m.Bind[i]
@@ -208,23 +210,15 @@ func (c *checker) work() {
 	}
 }
 
-// steps bounds the work of one sample of a model: a step for each variable, for each parent of a linear
-// mechanism or a table, for each category that a probability is compared with, and those of the expressions,
-// which are given by variable.
+// steps bounds the work of one sample of a model: for each variable one step, one for each parent, two for
+// each draw at random, and those of its expression, which are given by variable.
 func steps(m *Model, expressions map[string]int) int64 {
 	total := 0
 	for i := range m.Variables {
 		v := &m.Variables[i]
-		total++
-		switch {
-		case v.Linear != nil:
-			total += len(v.Parents)
-		case v.Table != nil:
-			total += len(v.Parents) + len(v.Values)
-		case v.Expression != "":
-			total += expressions[v.Name]
-		case v.Noise != nil:
-			total += len(v.Noise.Categorical)
+		total += 1 + len(v.Parents) + expressions[v.Name]
+		if v.Noise != nil || v.Table != nil && v.Categorical() {
+			total += 2
 		}
 	}
 	return int64(total)

@@ -2,23 +2,16 @@ package causal
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-
-	"chimera.ai/engine/diag"
 )
-
-func variablesByName(a, b Variable) int { return cmp.Compare(a.Name, b.Name) }
-func bindingsByName(a, b Binding) int   { return cmp.Compare(a.Variable, b.Variable) }
-func kpisByName(a, b KPI) int           { return cmp.Compare(a.Variable, b.Variable) }
 
 // arrange sorts the lists of a model, so that the order of a file means nothing but that of the categories.
 func (m *Model) arrange() {
 	slices.Sort(m.Operations)
-	slices.SortStableFunc(m.Variables, variablesByName)
-	slices.SortStableFunc(m.Bind, bindingsByName)
-	slices.SortStableFunc(m.KPIs, kpisByName)
-	slices.SortStableFunc(m.Observe, bindingsByName)
+	slices.SortStableFunc(m.Variables, func(a, b Variable) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(m.Bind, func(a, b Binding) int { return cmp.Compare(a.Variable, b.Variable) })
+	slices.SortStableFunc(m.KPIs, func(a, b KPI) int { return cmp.Compare(a.Variable, b.Variable) })
+	slices.SortStableFunc(m.Observe, func(a, b Binding) int { return cmp.Compare(a.Variable, b.Variable) })
 	for i := range m.KPIs {
 		slices.Sort(m.KPIs[i].Allow)
 	}
@@ -43,21 +36,4 @@ func (v *Variable) compare(a, b *Row) int {
 		}
 	}
 	return 0
-}
-
-// order checks that lists are sorted as [Model] says, so that equal models have equal digests.
-func (c *checker) order() {
-	m := c.m
-	sorted := func(is bool, name string, p ...any) {
-		if !is {
-			c.say(diag.PlanSchema, atValue, p, fmt.Sprintf("`%s` is not sorted", name), "The lists of a model are sorted by name.")
-		}
-	}
-	sorted(slices.IsSortedFunc(m.Variables, variablesByName), "variables", "variables")
-	sorted(slices.IsSortedFunc(m.Bind, bindingsByName), "bind", "bind")
-	sorted(slices.IsSortedFunc(m.KPIs, kpisByName), "kpis", "kpis")
-	sorted(slices.IsSortedFunc(m.Observe, bindingsByName), "observe", "observe")
-	for i := range m.Variables {
-		sorted(slices.IsSorted(m.Variables[i].Parents), "parents", "variables", m.Variables[i].Name, "parents")
-	}
 }

@@ -51,8 +51,8 @@ func encode(t testing.TB, v any) []byte {
 // TestOrder: the order of a file means nothing, but that of categories.
 func TestOrder(t *testing.T) {
 	for _, name := range []string{"model.yaml", "wide.yaml"} {
-		src := source(t, name)
-		m := model(t, name)
+		src := fileOf(t, name)
+		m := parsed(t, name)
 		docs, ds := syntax.Parse(src.Name, src.Text, limits)
 		require.Empty(t, ds)
 		value := docs[0].Root.Any()
@@ -71,8 +71,8 @@ func TestOrder(t *testing.T) {
 
 // TestMeaningChangesTheDigest: each number and text of a model is in its digest.
 func TestMeaningChangesTheDigest(t *testing.T) {
-	text := string(source(t, "model.yaml").Text)
-	seen := map[string]string{model(t, "model.yaml").Digest(): "the model itself"}
+	text := string(fileOf(t, "model.yaml").Text)
+	seen := map[string]string{parsed(t, "model.yaml").Digest(): "the model itself"}
 	for _, change := range [][2]string{
 		{"samples: 20000", "samples: 10000"}, {"report-size", "other"}, {"version: \"1\"", "version: \"2\""}, {"files/write_file", "files/other"},
 		{"value: 0", "value: 1"}, {"[0, 100000]", "[0, 100001]"}, {"mean: 0.4", "mean: 0.5"}, {"rows: 100", "rows: 101"}, {"load: 40", "load: 41"},

@@ -15,7 +15,7 @@ import (
 func Parse(src diag.Source) (*Model, diag.Diagnostics) { return parse(src, false) }
 
 // ParseDraft reads a model of which mechanisms may be missing, which are to be fitted: see
-// [Variable.Drafted]. Its KPIs may be missing, too.
+// [Variable.Drafted]. Its KPIs and bindings may be missing, too.
 func ParseDraft(src diag.Source) (*Model, diag.Diagnostics) { return parse(src, true) }
 
 func parse(src diag.Source, draft bool) (*Model, diag.Diagnostics) {

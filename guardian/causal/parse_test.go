@@ -20,8 +20,8 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// source is a file of testdata.
-func source(t testing.TB, name string) diag.Source {
+// fileOf is a file of testdata.
+func fileOf(t testing.TB, name string) diag.Source {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
 	require.NoError(t, err)
@@ -49,7 +49,7 @@ var expectation = regexp.MustCompile(`#\s*ERROR([+-]\d+)?\s+(\S+)\s+("(?:[^"\\]|
 func TestErrors(t *testing.T) {
 	for _, file := range []string{"syntax.yaml", "shape.yaml", "meaning.yaml"} {
 		t.Run(file, func(t *testing.T) {
-			src := source(t, file)
+			src := fileOf(t, file)
 			m, found := Parse(src)
 			require.Nil(t, m)
 			lines := strings.Split(string(src.Text), "\n")
@@ -92,10 +92,10 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// model parses a file of testdata.
-func model(t testing.TB, name string) *Model {
+// parsed is the model of a file of testdata, which has no finding.
+func parsed(t testing.TB, name string) *Model {
 	t.Helper()
-	m, ds := Parse(source(t, name))
+	m, ds := Parse(fileOf(t, name))
 	require.Empty(t, show(ds))
 	require.NotNil(t, m)
 	return m
@@ -103,14 +103,14 @@ func model(t testing.TB, name string) *Model {
 
 // TestParse: what a file says is what the model holds.
 func TestParse(t *testing.T) {
-	m := model(t, "model.yaml")
+	m := parsed(t, "model.yaml")
 	half, low := 0.0, 100.0
 	five, twelve := 5.0, 12.5
 	require.Equal(t, "report-size", m.Name)
 	require.Equal(t, []string{"files/write_file"}, m.Operations)
 	require.Equal(t, 20_000, m.Samples)
 	require.Empty(t, cmp.Diff([]KPI{
-		{Variable: "cost", Min: &half, Max: &low}, {Variable: "outcome", Allow: []string{"ok"}}, {Variable: "size", Max: ptr(20000.0), Unit: "bytes"},
+		{Variable: "cost", Min: &half, Max: &low}, {Variable: "outcome", Allow: []string{"ok"}}, {Variable: "size", Max: new(20000.0), Unit: "bytes"},
 	}, m.KPIs))
 	require.Empty(t, cmp.Diff([]Binding{{"length", "size(args.content)"}}, m.Bind))
 	require.Empty(t, cmp.Diff([]Binding{{"size", "output.bytes"}}, m.Observe))
@@ -130,8 +130,6 @@ func TestParse(t *testing.T) {
 	require.Empty(t, Check(m))
 }
 
-func ptr[T any](x T) *T { return &x }
-
 // TestDraft: mechanisms and KPIs of a draft may be missing, and nothing else.
 func TestDraft(t *testing.T) {
 	const head = "apiVersion: chimera/v1\nkind: CausalModel\nname: draft\noperations: [a/b]\nbind: {x: args.x}\n"
@@ -147,6 +145,13 @@ func TestDraft(t *testing.T) {
 	require.Nil(t, m)
 	require.Len(t, ds, 4, show(ds))
 	require.Contains(t, show(ds), "no KPI has a bound")
+	unbound := diag.Source{Name: "draft.yaml", Text: []byte(strings.Replace(text, "bind: {x: args.x}\n", "", 1))}
+	m, ds = ParseDraft(unbound)
+	require.NotNil(t, m, show(ds))
+	require.Equal(t, m.Digest(), roundTrip(t, m).Digest())
+	m, ds = Parse(unbound)
+	require.Nil(t, m)
+	require.Contains(t, show(ds), "`bind` is empty")
 	m, ds = ParseDraft(diag.Source{Name: "draft.yaml", Text: []byte(text + "  v: {parents: [u]}\n")})
 	require.Nil(t, m)
 	require.Len(t, ds, 1, show(ds))
@@ -156,28 +161,25 @@ func TestDraft(t *testing.T) {
 // TestOneValidation: what is refused in a file is refused in the model that it would be, too.
 func TestOneValidation(t *testing.T) {
 	for name, change := range map[string]func(m *Model){
-		"twice":        func(m *Model) { m.Variables = append(m.Variables, m.Variables[0]) },
-		"name":         func(m *Model) { m.Variables[0].Name = "a b" },
-		"bound twice":  func(m *Model) { m.Bind = append(m.Bind, m.Bind[0]) },
-		"KPI twice":    func(m *Model) { m.KPIs = append(m.KPIs, m.KPIs[0]) },
-		"observation":  func(m *Model) { m.Observe = append(m.Observe, m.Observe[0]) },
-		"operation":    func(m *Model) { m.Operations = append(m.Operations, m.Operations[0]) },
-		"parent":       func(m *Model) { m.Variable("cost").Parents = []string{"size", "size"} },
-		"category":     func(m *Model) { m.Variable("weather").Values = []string{"dry", "dry"} },
-		"unsorted":     func(m *Model) { slices.Reverse(m.Variables) },
-		"unsorted too": func(m *Model) { slices.Reverse(m.Variable("cost").Parents) },
-		"cycle":        func(m *Model) { m.Variable("load").Parents = []string{"cost"} },
-		"nothing":      func(m *Model) { *m = Model{} },
-		"no noise":     func(m *Model) { m.Variable("load").Noise = &Noise{} },
-		"no sd":        func(m *Model) { m.Variable("load").Noise.Normal.SD = 0 },
-		"no rows":      func(m *Model) { m.Variable("delay").Table = []Row{} },
-		"no source":    func(m *Model) { m.Variable("load").Fit = &Fit{} },
-		"word":         func(m *Model) { m.Variable("load").Provenance = "guessed" },
-		"no range":     func(m *Model) { m.Variable("length").Range = nil },
-		"unbound":      func(m *Model) { m.Bind = nil },
+		"twice":       func(m *Model) { m.Variables = append(m.Variables, m.Variables[0]) },
+		"name":        func(m *Model) { m.Variables[0].Name = "a b" },
+		"bound twice": func(m *Model) { m.Bind = append(m.Bind, m.Bind[0]) },
+		"KPI twice":   func(m *Model) { m.KPIs = append(m.KPIs, m.KPIs[0]) },
+		"observation": func(m *Model) { m.Observe = append(m.Observe, m.Observe[0]) },
+		"operation":   func(m *Model) { m.Operations = append(m.Operations, m.Operations[0]) },
+		"parent":      func(m *Model) { m.Variable("cost").Parents = []string{"size", "size"} },
+		"category":    func(m *Model) { m.Variable("weather").Values = []string{"dry", "dry"} },
+		"cycle":       func(m *Model) { m.Variable("load").Parents = []string{"cost"} },
+		"nothing":     func(m *Model) { *m = Model{} },
+		"no noise":    func(m *Model) { m.Variable("load").Noise = &Noise{} },
+		"no sd":       func(m *Model) { m.Variable("load").Noise.Normal.SD = 0 },
+		"no rows":     func(m *Model) { m.Variable("delay").Table = []Row{} },
+		"no source":   func(m *Model) { m.Variable("load").Fit = &Fit{} },
+		"word":        func(m *Model) { m.Variable("load").Provenance = "guessed" },
+		"no range":    func(m *Model) { m.Variable("length").Range = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := model(t, "model.yaml")
+			m := parsed(t, "model.yaml")
 			change(m)
 			found := Check(m)
 			require.NotEmpty(t, found)
@@ -204,7 +206,7 @@ func roundTrip(t testing.TB, m *Model) *Model {
 
 // TestRoundTrip: a model is the same after JSON.
 func TestRoundTrip(t *testing.T) {
-	m := model(t, "model.yaml")
+	m := parsed(t, "model.yaml")
 	other := roundTrip(t, m)
 	require.Empty(t, cmp.Diff(m, other))
 	require.Equal(t, m.Digest(), other.Digest())
@@ -216,7 +218,7 @@ func TestEditors(t *testing.T) {
 	s, err := schemas.CompileNamed("causal")
 	require.NoError(t, err)
 	read := func(name string) any {
-		docs, _ := syntax.Parse(name, source(t, name).Text, limits)
+		docs, _ := syntax.Parse(name, fileOf(t, name).Text, limits)
 		return docs[0].Root.Any()
 	}
 	require.NoError(t, s.Validate(read("model.yaml")))

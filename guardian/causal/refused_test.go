@@ -15,7 +15,7 @@ import (
 func chain(n int) *Model {
 	m := &Model{
 		Name: "chain", Operations: []string{"a/b"}, Samples: MinSamples,
-		Bind: []Binding{{"v00000", "args.x"}}, KPIs: []KPI{{Variable: "v00000", Max: ptr(1.0)}},
+		Bind: []Binding{{"v00000", "args.x"}}, KPIs: []KPI{{Variable: "v00000", Max: new(1.0)}},
 	}
 	for i := range n {
 		v := Variable{Name: fmt.Sprintf("v%05d", i), Provenance: Assumed}
@@ -45,6 +45,7 @@ func TestHostileModels(t *testing.T) {
 		"rows":       func(m *Model) { m.Variables[1].Table = table(1_000_000) },
 		"numbers":    func(m *Model) { m.Variables[1].Noise = &Noise{Empirical: make([]float64, 1_000_000)} },
 		"allowed":    func(m *Model) { m.KPIs[0].Allow = many },
+		"texts":      func(m *Model) { m.Bind[0].Expression = strings.Repeat("x", MaxExpressions+1) },
 		"adjusted":   func(m *Model) { m.Variables[1].Fit = &Fit{Adjusted: many} },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +99,7 @@ func TestHostileNumbers(t *testing.T) {
 			"error":       func(m *Model) { m.Variable("load").Fit.Errors = map[string]float64{"mean": x} },
 			"held out":    func(m *Model) { m.Variable("load").Fit.HeldOutError = &x },
 		} {
-			m := model(t, "model.yaml")
+			m := parsed(t, "model.yaml")
 			change(m)
 			require.NotEmpty(t, Check(m), "%s: %v", name, x)
 		}
@@ -208,14 +209,15 @@ func TestHostileFiles(t *testing.T) {
 		"aliases":      {head + "variables:\n  a0: &a0 {}\n" + anchors.String() + x, diag.PlanSyntax, ""},
 		"expression":   {head + "variables:\n" + x + "  y: {parents: [x], expression: \"" + strings.Repeat("(", 5000) + "x" + strings.Repeat(")", 5000) + "\"}\n", diag.TypeExpr, ""},
 		"binding":      {strings.Replace(head, "args.x", "'"+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+"'", 1) + "variables:\n" + x, diag.TypeExpr, ""},
-		"long":         {head + "variables:\n" + x + "  y: {parents: [x], expression: \"" + strings.Repeat("x + ", 50_000) + "x\"}\n", diag.TypeExpr, ""},
+		"long":         {head + "variables:\n" + x + "  y: {parents: [x], expression: \"" + strings.Repeat("x + ", 50_000) + "x\"}\n", diag.PlanLimits, "the expressions are too long"},
 		"number":       {head + "variables:\n  x: {value: 1" + strings.Repeat("0", 300) + ", range: [0, 1]}\n", diag.PlanLimits, "out of range"},
 		"digits":       {head + "variables:\n  x: {value: " + strings.Repeat("1", 300_000) + ", range: [0, 1]}\n", diag.PlanSyntax, ""},
 		"nothing":      {"", diag.PlanSyntax, "holds no causal model"},
 		"no map":       {"[]", diag.PlanSchema, "a causal model is a map"},
 		"documents":    {head + "variables:\n" + x + "---\n" + head, diag.PlanSyntax, "2 documents"},
 		"combinations": {head + "variables:\n" + x + combinations(7), diag.PlanLimits, "more than 4096 combinations"},
-		"work":         {head + "samples: 100000\nvariables:\n" + x + work(20), diag.PlanLimits, "too long to sample"},
+		"work":         {head + "samples: 100000\nvariables:\n" + x + work(20, 20), diag.PlanLimits, "too long to sample"},
+		"more work":    {head + "samples: 1000\nvariables:\n" + x + work(240, 58), diag.PlanLimits, "too long to sample"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, ds := Parse(diag.Source{Name: "hostile.yaml", Text: []byte(c.text)})
@@ -243,11 +245,11 @@ func combinations(n int) string {
 	return b.String() + "  y: {parents: [" + strings.Join(names, ", ") + "], table: []}\n"
 }
 
-// work is n expressions of many steps.
-func work(n int) string {
+// work is n expressions, each of a sum.
+func work(n, terms int) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, "  y%d: {parents: [x], expression: \"%sx\"}\n", i, strings.Repeat("x + ", 20))
+		fmt.Fprintf(&b, "  y%d: {parents: [x], expression: \"%sx\"}\n", i, strings.Repeat("x + ", terms))
 	}
 	return b.String()
 }

@@ -18,7 +18,7 @@ var ModelFields = &fields.Table{What: "a causal model", Fields: []fields.Field{
 	fields.Required("operations", fields.FormList, "the list of operations, as `provider/operation`, that it is about"),
 	fields.Optional("samples", fields.FormNumber, "the number of worlds that are sampled where no closed form exists; absent: 20000"),
 	fields.Required("variables", fields.FormMap, "a map of the variables by name"),
-	fields.Required("bind", fields.FormMap, "a map from variables to CEL over `args`: what a call sets them to"),
+	fields.Optional("bind", fields.FormMap, "a map from variables to CEL over `args`: what a call sets them to; only a draft has none"),
 	fields.Optional("kpis", fields.FormMap, "a map from variables to their bounds; only a draft has none"),
 	fields.Optional("observe", fields.FormMap, "a map from KPIs to CEL over `args` and `output`: what was measured once the call has succeeded"),
 }}
@@ -107,7 +107,7 @@ const (
 	MaxOperations = 1_000
 	// MaxCategory bounds the name of a category, and MaxUnit a unit, in bytes.
 	MaxCategory = 64
-	MaxUnit     = 32
+	MaxUnit     = 64
 )
 
 // limits bounds a file before it is interpreted.

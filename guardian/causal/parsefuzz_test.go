@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -51,6 +52,36 @@ func FuzzParse(f *testing.F) {
 		require.Equal(t, m.Digest(), draft.Digest())
 		for i := range m.Variables {
 			require.False(t, m.Variables[i].Drafted())
+		}
+	})
+}
+
+// FuzzCheck: a model that is decoded from any JSON is checked without a panic, and what is said of it is
+// bounded.
+func FuzzCheck(f *testing.F) {
+	for _, name := range []string{"model.yaml", "wide.yaml"} {
+		f.Add(encode(f, parsed(f, name)))
+	}
+	for _, s := range []string{
+		`{"variables": [{"name": "x", "table": [{}], "parents": ["x"]}, {"name": "x"}]}`, `{"variables": [{}, {"parents": [""]}], "kpis": [{"allow": [""]}]}`,
+		`{"variables": [{"name": "x", "values": [], "parents": ["y"], "linear": {}}, {"name": "y", "values": ["a", "a"], "noise": {"categorical": null}}]}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m := new(Model)
+		if json.Unmarshal(raw, m) != nil {
+			return
+		}
+		found := Check(m)
+		require.LessOrEqual(t, len(found), maxProblems)
+		for _, p := range found {
+			require.NotEmpty(t, p.Code)
+			require.Less(t, len(p.Summary)+len(p.Detail)+len(p.Suggestion), 8192)
+		}
+		if len(found) == 0 {
+			require.NotContains(t, m.Digest(), "NaN")
+			require.Empty(t, Check(roundTrip(t, m)))
 		}
 	})
 }
