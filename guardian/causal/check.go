@@ -242,6 +242,16 @@ func (c *checker) size() {
 			return
 		}
 	}
+	text := 0
+	for i := range m.Variables {
+		text += len(m.Variables[i].Expression)
+	}
+	for _, b := range slices.Concat(m.Bind, m.Observe) {
+		text += len(b.Expression)
+	}
+	if text > MaxExpressions {
+		c.say(diag.PlanLimits, atKey, path("variables"), "the expressions are too long", fmt.Sprintf("They have %d bytes together; at most %d are compiled.", text, MaxExpressions))
+	}
 	for i := range m.KPIs {
 		most(len(m.KPIs[i].Allow), MaxCategories, "`allow`", "kpis", m.KPIs[i].Variable, "allow")
 	}

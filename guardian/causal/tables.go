@@ -108,6 +108,9 @@ const (
 	// MaxCategory bounds the name of a category, and MaxUnit a unit, in bytes.
 	MaxCategory = 64
 	MaxUnit     = 64
+	// MaxExpressions bounds all expressions of a model together, in bytes: compiling them takes longer than
+	// reading the file.
+	MaxExpressions = 64 << 10
 )
 
 // limits bounds a file before it is interpreted.

@@ -32,7 +32,7 @@ func TestCausalLimits(t *testing.T) {
 	want := map[string]int64{
 		"bytes of a file": causal.MaxFile, "operations": causal.MaxOperations, "variables": causal.MaxVariables,
 		"parents of a variable": causal.MaxParents, "categories of a variable": causal.MaxCategories, "bytes of a category's name": causal.MaxCategory,
-		"rows of a table": causal.MaxRows, "numbers of an empirical distribution": causal.MaxEmpirical, "KPIs": causal.MaxKPIs,
+		"rows of a table": causal.MaxRows, "numbers of an empirical distribution": causal.MaxEmpirical, "KPIs": causal.MaxKPIs, "bytes of all expressions": causal.MaxExpressions,
 		"`samples`": causal.MaxSamples, "steps of all samples": causal.MaxWork,
 	}
 	said := map[string]int64{}
