@@ -53,14 +53,13 @@ type reading struct {
 	broken map[[2]string]bool
 }
 
-// part reads a part of the file, and reports whether it could.
-func (r *reading) part(section, name string, read func()) bool {
+// part reads a part of the file, and notes if it could not.
+func (r *reading) part(section, name string, read func()) {
 	errs := r.Errors
 	read()
 	if r.Errors > errs {
 		r.broken[[2]string{section, name}] = true
 	}
-	return r.Errors == errs
 }
 
 // model reads the file. It returns nil if that is no map.
@@ -116,10 +115,10 @@ func (r *reading) each(top *fields.Record, section string, most int, read func(n
 
 // entries returns the first entries of a map, and reports if there are more.
 func (r *reading) entries(v *syntax.Value, most int, name string) []syntax.Field {
-	if v == nil || len(v.Fields) <= most {
-		if v == nil {
-			return nil
-		}
+	if v == nil {
+		return nil
+	}
+	if len(v.Fields) <= most {
 		return v.Fields
 	}
 	r.Report(diag.Diagnostic{
