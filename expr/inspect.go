@@ -103,7 +103,7 @@ func (i *inspector) comprehension(e ast.Expr, b *bound) float64 {
 	}
 	once := i.walk(c.IterRange(), b) + i.walk(c.AccuInit(), b) + i.walk(c.Result(), accu)
 	each := i.walk(c.LoopCondition(), loop) + i.walk(c.LoopStep(), loop)
-	steps := once + each*sizeOf(c.IterRange())
+	steps := once + float64(each*sizeOf(c.IterRange()))
 	if steps > MaxEstimate {
 		i.fail(e.ID(), "the expression may take too many steps: put fewer loops into each other")
 	}

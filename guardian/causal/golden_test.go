@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"testing"
 
@@ -99,6 +100,17 @@ func TestGoldenPredictions(t *testing.T) {
 	require.Empty(t, cmp.Diff(string(want), have.String()))
 }
 
+// build builds the program that predicts.
+func build(t *testing.T, env ...string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "predict")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./testdata/predict")
+	build.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
+	text, err := build.CombinedOutput()
+	require.NoError(t, err, "%s: %s", env, text)
+	return program
+}
+
 // Predictions have the same bytes where the compiler may fuse products with sums, and on 32 bits.
 func TestPredictionsAreTheSameOnEachMachine(t *testing.T) {
 	lengthy.Skip(t)
@@ -109,15 +121,21 @@ func TestPredictionsAreTheSameOnEachMachine(t *testing.T) {
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
 	for _, env := range [][]string{{"GOARCH=amd64", "GOAMD64=v1"}, {"GOARCH=amd64", "GOAMD64=v3"}, {"GOARCH=386", "GO386=sse2"}, {"GOARCH=386", "GO386=softfloat"}} {
-		program := filepath.Join(t.TempDir(), "predict")
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./testdata/predict")
-		build.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
-		text, err := build.CombinedOutput()
-		require.NoError(t, err, "%s: %s", env, text)
+		program := build(t, env...)
 		run := exec.CommandContext(t.Context(), program, file)
 		run.Stderr = os.Stderr
 		have, err := run.Output()
 		require.NoError(t, err, "%s", env)
 		require.Equal(t, string(want), string(have), "%s", env)
 	}
+}
+
+// The compiler fuses products with sums on arm64 wherever it may: it must not in a calculation.
+func TestNothingIsFused(t *testing.T) {
+	lengthy.Skip(t)
+	program := build(t, "GOOS=linux", "GOARCH=arm64")
+	text, err := exec.CommandContext(t.Context(), "go", "tool", "objdump", "-s", `guardian/causal|internal/elementary|engine/expr\.`, program).CombinedOutput()
+	require.NoError(t, err, "%.500s", text)
+	require.Contains(t, string(text), "FMULD")
+	require.Empty(t, regexp.MustCompile(`(?m)^.*\bFN?M(ADD|SUB)[SD]\b.*$`).FindAllString(string(text), -1))
 }

@@ -28,14 +28,14 @@ func upper(z float64) float64 {
 		tail = float64(square(y) * ((1/math.SqrtPi - tail) / y))
 	}
 	if x < 0 {
-		return 1 - tail/2
+		return 1 - float64(tail/2)
 	}
 	return tail / 2
 }
 
 // square returns exp(-y²), with y split so that its square is not rounded before it is raised.
 func square(y float64) float64 {
-	whole := math.Floor(y*16) / 16
+	whole := float64(math.Floor(y*16) / 16)
 	rest := float64((y - whole) * (y + whole))
 	return float64(elementary.Exp(-float64(whole*whole)) * elementary.Exp(-rest))
 }

@@ -36,7 +36,7 @@ type Prediction struct {
 	KPIs          []Forecast     `json:"kpis"`
 	// Risk is the probability that any KPI breaks its bound, by which the action is judged: of samples
 	// the upper end of a confidence interval. It is a decimal from 0 to 1, rounded up at [RiskPlaces].
-	// Estimate is the probability itself, and Baseline that without the action.
+	// Estimate is the probability itself, and Baseline what Risk is without the action.
 	Risk     json.Number `json:"risk"`
 	Estimate json.Number `json:"estimate"`
 	Baseline json.Number `json:"baseline"`
@@ -50,7 +50,7 @@ const RiskPlaces = 9
 // Forecast is the distribution of one KPI.
 type Forecast struct {
 	KPI
-	// Broken is the probability that it breaks its bound.
+	// Broken is the probability that it breaks its bound: as Risk, of samples the upper end of an interval.
 	Broken json.Number  `json:"broken"`
 	With   Distribution `json:"with"`
 	// Without is the distribution without the action.
