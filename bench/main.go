@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	rounds := flags.Int("rounds", 0, "counted runs of each side of a case; 0 means 5, and 21 where times are held against a bar")
 	one := flags.String("compile", "", "compile one plan, `NAME:NODES`, and print the milliseconds and its edges")
-	only := flags.String("only", "", "run only the cases of this group: compile, guardian, ledger, audit, sealing, effects, speed, events or scale")
+	only := flags.String("only", "", "run only the cases of this group: compile, guardian, causal, ledger, audit, sealing, effects, speed, events or scale")
 	match := flags.String("case", "", "of the group speed, run only the cases whose name holds this `TEXT`")
 	profile := flags.String("profile", "", "write a profile of this process's processor time to `FILE`")
 	if err := flags.Parse(args); err != nil {
@@ -94,6 +94,11 @@ func run(ctx context.Context, args []string) (err error) {
 			return err
 		}
 	}
+	if selected("causal") {
+		if err := predictions(*rounds); err != nil {
+			return err
+		}
+	}
 	if selected("ledger") {
 		if err := (&bench{rounds: *rounds}).log(ctx); err != nil {
 			return err
@@ -109,7 +114,7 @@ func run(ctx context.Context, args []string) (err error) {
 			return err
 		}
 	}
-	if slices.Contains([]string{"compile", "guardian", "ledger", "audit", "sealing"}, *only) {
+	if slices.Contains([]string{"compile", "guardian", "causal", "ledger", "audit", "sealing"}, *only) {
 		return nil
 	}
 	if selected("effects") {
