@@ -168,8 +168,9 @@ func (d *distribution) sample(u []float64) {
 	case silent:
 		clear(u)
 	case normalNoise:
+		quantiles(u)
 		for i, x := range u {
-			u[i] = d.mean + float64(d.sd*quantile(x))
+			u[i] = d.mean + float64(d.sd*x)
 		}
 	case uniformNoise:
 		for i, x := range u {

@@ -64,13 +64,23 @@ var (
 // Its relative error is about 1e-16: M. J. Wichura, "Algorithm AS 241: The Percentage Points of the
 // Normal Distribution", Applied Statistics 37 (1988), PPND16.
 func quantile(p float64) float64 {
-	q := p - 0.5
-	if math.Abs(q) <= 0.425 {
-		r := 0.180625 - float64(q*q)
-		return float64(q * (poly7(r, &wichuraA) / poly7(r, &wichuraB)))
+	if q := p - 0.5; math.Abs(q) <= central {
+		return middle(q)
 	}
+	return outer(p)
+}
+
+// central is how far from the median the first approximation holds.
+const central = 0.425
+
+func middle(q float64) float64 {
+	r := 0.180625 - float64(q*q)
+	return float64(q * (poly7(r, &wichuraA) / poly7(r, &wichuraB)))
+}
+
+func outer(p float64) float64 {
 	r := p
-	if q > 0 {
+	if p > 0.5 {
 		r = 1 - p
 	}
 	r = math.Sqrt(-elementary.Log(r))
@@ -81,10 +91,33 @@ func quantile(p float64) float64 {
 		r -= 5
 		r = poly7(r, &wichuraE) / poly7(r, &wichuraF)
 	}
-	if q < 0 {
+	if p < 0.5 {
 		return -r
 	}
 	return r
+}
+
+// quantiles sets each p to its quantile. The few in the tails are calculated after all others, and nothing before that
+// depends on which they are, so that the processor need not guess.
+func quantiles(p []float64) {
+	var tails [blockSize]struct {
+		i int
+		p float64
+	}
+	limit := math.Float64bits(central)
+	for len(p) > 0 {
+		n, count := min(len(p), blockSize), 0
+		for i, x := range p[:n] {
+			q := x - 0.5
+			tails[count].i, tails[count].p = i, x
+			count += int((limit - math.Float64bits(math.Abs(q))) >> 63)
+			p[i] = middle(q)
+		}
+		for _, t := range tails[:count] {
+			p[t.i] = outer(t.p)
+		}
+		p = p[n:]
+	}
 }
 
 // poly7 evaluates a polynomial of degree 7, the highest coefficient first.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"chimera.ai/engine/expr"
@@ -49,11 +50,12 @@ type node struct {
 	noise            distribution
 }
 
-// indicator is a KPI of a variable. fine has for each category whether it is allowed.
+// indicator is a KPI of a variable. A number breaks it below low and above high, and a category unless it is fine.
 type indicator struct {
 	*KPI
-	node int
-	fine []bool
+	node      int
+	low, high float64
+	fine      []bool
 }
 
 // breaks reports whether a value breaks the bound.
@@ -61,7 +63,7 @@ func (k *indicator) breaks(x float64) bool {
 	if k.fine != nil {
 		return !k.fine[int(x)]
 	}
-	return k.Min != nil && x < *k.Min || k.Max != nil && x > *k.Max
+	return x < k.low || x > k.high
 }
 
 // compile compiles a model. It relies on nothing: what it cannot take is an error.
@@ -95,7 +97,7 @@ func compile(m *Model) (*program, error) {
 		return nil, err
 	}
 	for i := range m.KPIs {
-		k := indicator{KPI: &m.KPIs[i], node: p.index(m.KPIs[i].Variable)}
+		k := indicator{KPI: &m.KPIs[i], node: p.index(m.KPIs[i].Variable), low: math.Inf(-1), high: math.Inf(1)}
 		if k.node < 0 {
 			return nil, fmt.Errorf("the KPI %s is no variable", k.Variable)
 		}
@@ -105,6 +107,12 @@ func compile(m *Model) (*program, error) {
 		}
 		if k.Min != nil && !finite(*k.Min) || k.Max != nil && !finite(*k.Max) {
 			return nil, fmt.Errorf("the KPI %s has a bound that is no number", k.Variable)
+		}
+		if k.Min != nil {
+			k.low = *k.Min
+		}
+		if k.Max != nil {
+			k.high = *k.Max
 		}
 		if len(k.Allow) > 0 {
 			k.fine = make([]bool, len(of.Values))

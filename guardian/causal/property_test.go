@@ -207,7 +207,7 @@ func TestDoAtARootIsConditioning(t *testing.T) {
 		require.NoError(t, err)
 		// The root is a KPI too, so that it is enumerated.
 		at := s.program.index(root.Name)
-		s.program.kpis = append(s.program.kpis, indicator{KPI: &KPI{Variable: root.Name}, node: at})
+		s.program.kpis = append(s.program.kpis, indicator{KPI: &KPI{Variable: root.Name}, node: at, low: math.Inf(-1), high: math.Inf(1)})
 		e := &enumeration{program: s.program, w: s.program.world(nil), values: make([]float64, len(m.Variables)), evaluator: newEvaluator(),
 			masses: make([][]mass, 2), broken: make([]sum, 2), possible: make([]bool, 2)}
 		require.NoError(t, e.visit(0, 1))
@@ -316,4 +316,21 @@ func TestBins(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestQuantilesAreThoseOfEach(t *testing.T) {
+	p := make([]float64, 3*blockSize/2)
+	newSource("sha256:1", "seed").fill(p, 0, 0)
+	copy(p, []float64{0x1p-53, 1 - 0x1p-53, 0.075, 0.925, 0.5})
+	want := make([]float64, len(p))
+	for i, x := range p {
+		want[i] = quantile(x)
+	}
+	quantiles(p)
+	require.Equal(t, want, p)
+	for i := range p {
+		p[i] = 0.01
+	}
+	quantiles(p)
+	require.Equal(t, quantile(0.01), p[len(p)-1])
 }

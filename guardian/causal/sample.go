@@ -105,6 +105,9 @@ func (g *sampling) block(at, size int) error {
 	return nil
 }
 
+// infinite are the bits of infinity, without its sign. Those of NaN are greater.
+const infinite = 0x7FF << 53
+
 // apply evaluates a variable for all worlds of a block.
 func (g *sampling) apply(n *node, columns [][]float64, noise, out []float64) error {
 	switch n.mechanism {
@@ -124,12 +127,11 @@ func (g *sampling) apply(n *node, columns [][]float64, noise, out []float64) err
 				out[k] += noise[k]
 			}
 		}
-		// A difference is 0 for finite numbers, and else NaN.
-		off := 0.0
+		var largest uint64
 		for _, x := range out {
-			off += x - x
+			largest = max(largest, math.Float64bits(x)<<1)
 		}
-		if off != 0 {
+		if largest >= infinite {
 			return overflow(n)
 		}
 		return nil
@@ -166,12 +168,14 @@ func (p *program) count(t *tally, columns [][]float64, at, size int) {
 		if !kpi.Bounded() {
 			continue
 		}
+		found := 0
 		for i, x := range column {
 			if kpi.breaks(x) {
-				t.broken[k]++
+				found++
 				broken[i] = true
 			}
 		}
+		t.broken[k] += found
 	}
 	for _, b := range broken[:size] {
 		if b {

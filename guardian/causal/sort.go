@@ -2,34 +2,40 @@ package causal
 
 import "math"
 
-// sortNumbers sorts finite numbers, byte by byte of their bits, the least significant first: on samples it is four
-// times as fast as comparisons.
+// Numbers are sorted by so many bits at a time.
+const (
+	digit  = 11
+	digits = (64 + digit - 1) / digit
+)
+
+// sortNumbers sorts finite numbers by their bits, the least significant first: on samples it is some times as fast as
+// comparisons.
 func sortNumbers(numbers []float64) {
 	from, to := make([]uint64, len(numbers)), make([]uint64, len(numbers))
-	var counts [8][256]int
+	var counts [digits][1 << digit]int32
 	for i, x := range numbers {
 		// As unsigned numbers, these bits are in the order of what they stand for.
 		bits := math.Float64bits(x)
 		bits ^= uint64(int64(bits)>>63) | 1<<63
 		from[i] = bits
-		for b := range counts {
-			counts[b][byte(bits>>(8*b))]++
+		for d := range counts {
+			counts[d][bits>>(digit*d)&(1<<digit-1)]++
 		}
 	}
-	for b := range counts {
-		at, only := 0, false
-		for i, n := range counts[b] {
-			only = only || n == len(numbers)
-			counts[b][i] = at
+	for d := range counts {
+		of := &counts[d]
+		if len(from) > 0 && int(of[from[0]>>(digit*d)&(1<<digit-1)]) == len(from) {
+			continue // it is the same in all
+		}
+		at := int32(0)
+		for i, n := range of {
+			of[i] = at
 			at += n
 		}
-		if only {
-			continue
-		}
 		for _, bits := range from {
-			k := byte(bits >> (8 * b))
-			to[counts[b][k]] = bits
-			counts[b][k]++
+			k := bits >> (digit * d) & (1<<digit - 1)
+			to[of[k]] = bits
+			of[k]++
 		}
 		from, to = to, from
 	}
