@@ -18,13 +18,13 @@ func calculatedOf(expression string) *Model {
 func TestHostileModelsFail(t *testing.T) {
 	steep := func(w, sd float64) *Model {
 		m := model("steep", []KPI{{Variable: "c", Max: new(1.0)}},
-			sumOf("a", sd, nil), sumOf("b", 0, map[string]float64{"a": w}), sumOf("c", 0, map[string]float64{"b": w}))
+			sumOf("a", sd, nil), sumOf("b", 0, map[string]float64{"a": w}), sumOf("d", 0, map[string]float64{"b": w}), sumOf("c", 0, map[string]float64{"d": w}))
 		return m
 	}
 	for name, m := range map[string]*Model{
-		"weights overflow":          steep(1e100, 1e150),
-		"the variance overflows":    steep(1e100, 1),
-		"a mean overflows":          model("m", []KPI{{Variable: "y", Max: new(1.0)}}, Variable{Name: "x", Value: &Value{Number: 1e200}}, sumOf("y", 1, map[string]float64{"x": 1e200})),
+		"weights overflow":          steep(1e100, 1e100),
+		"the variance overflows":    steep(1e100, 1e20),
+		"a mean overflows":          model("m", []KPI{{Variable: "y", Max: new(1.0)}}, Variable{Name: "w", Value: &Value{Number: 1e100}}, sumOf("v", 0, map[string]float64{"w": 1e100}), sumOf("x", 0, map[string]float64{"v": 1e100}), sumOf("y", 1, map[string]float64{"x": 1e100})),
 		"division by zero":          calculatedOf("1 / (x - x)"),
 		"a division by zero, rare":  calculatedOf("x > 3 ? 1 / (x - x) : x"),
 		"exp overflows":             calculatedOf("exp(1000 * x)"),

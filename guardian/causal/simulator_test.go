@@ -21,7 +21,7 @@ func report() *Model {
 		Variable{Name: "mode", Values: []string{"draft", "final"}, Value: &Value{Category: "draft"}},
 		Variable{Name: "size", Parents: []string{"length", "load"}, Linear: &Linear{Intercept: 12, Weights: map[string]float64{"length": 1.02, "load": 40}}, Noise: &Noise{Normal: &Normal{SD: 20}}})
 	m.Bind = []Binding{{"length", "size(args.content)"}, {"mode", "args.mode"}}
-	m.Observe = []Binding{{"mode", "args.mode"}, {"size", "output.bytes"}}
+	m.Observe = []Binding{{"size", "output.bytes"}}
 	return m
 }
 
@@ -70,7 +70,10 @@ func TestBind(t *testing.T) {
 }
 
 func TestObserve(t *testing.T) {
-	s, err := New(report())
+	m := report()
+	m.KPIs = append([]KPI{{Variable: "mode"}}, m.KPIs...)
+	m.Observe = append([]Binding{{"mode", "args.mode"}}, m.Observe...)
+	s, err := New(m)
 	require.NoError(t, err)
 	seen, err := s.Observe(decoded(t, `{"mode": "final"}`), decoded(t, `{"bytes": 12.5}`))
 	require.NoError(t, err)
