@@ -154,6 +154,8 @@ type Fit struct {
 	HeldOut int `json:"held_out"`
 	// Adjusted are the variables by which confounding was adjusted for (a back-door set).
 	Adjusted []string `json:"adjusted,omitempty"`
+	// Marginalized are parents that were not measured, whose edge was taken out: their influence is noise.
+	Marginalized []string `json:"marginalized,omitempty"`
 	// Errors are the standard errors, by coefficient: "intercept", a parent, or the row and the category of
 	// a table.
 	Errors map[string]float64 `json:"standard_errors,omitempty"`
