@@ -146,6 +146,8 @@ var Rules = []Rule{
 	{Path: "guardian/causal", Zone: Pure, Owns: "causal models: files, and what they predict of an action",
 		Never:  []string{"compiler", "guardian", "ledger", "mcp", "Temporal", "mcp-go", "pgx", "SQLite", "YAML", "os", "net"},
 		Except: []string{"internal/embedded", "internal/fields", "internal/syntax"}},
+	{Path: "guardian/causal/fit", Zone: Pure, Owns: "mechanisms of causal models estimated from data, and models drafted from past calls",
+		Never: []string{"guardian", "ledger", "catalog", "Temporal", "mcp-go", "pgx", "SQLite", "YAML", "os", "net"}, Except: []string{"guardian/causal"}},
 	{Path: "approval", Zone: Pure, Owns: "what people sign when they approve: requests, envelopes, verification, quorum",
 		Never: []string{"guardian", "Temporal", "pgx", "SQLite", "os", "net"}},
 	{Path: "approval/display", Zone: Pure, Owns: "the text that people are shown before they sign",

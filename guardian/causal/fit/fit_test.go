@@ -29,6 +29,11 @@ func model(kpis, levers []string, variables ...string) *causal.Model {
 		slices.Sort(v.Parents)
 		m.Variables = append(m.Variables, v)
 	}
+	if len(levers) == 0 {
+		// Each model binds something.
+		levers = []string{"lever"}
+		m.Variables = append(m.Variables, causal.Variable{Name: "lever", Value: &causal.Value{}, Range: &causal.Range{Max: 1}, Provenance: causal.Assumed})
+	}
 	slices.SortFunc(m.Variables, func(a, b causal.Variable) int { return strings.Compare(a.Name, b.Name) })
 	for _, name := range levers {
 		m.Bind = append(m.Bind, causal.Binding{Variable: name, Expression: "args." + name})
@@ -57,6 +62,7 @@ func table(n int, columns string, row func() []any) *Data {
 
 func fitted(t *testing.T, m *causal.Model, d *Data, o Options) (*causal.Model, *Report) {
 	t.Helper()
+	o.Source = "data.csv"
 	before, err := json.Marshal(m)
 	require.NoError(t, err)
 	out, report, err := Fit(m, d, o)
@@ -69,6 +75,7 @@ func fitted(t *testing.T, m *causal.Model, d *Data, o Options) (*causal.Model, *
 
 func refused(t *testing.T, m *causal.Model, d *Data, o Options, variable, message string) {
 	t.Helper()
+	o.Source = "data.csv"
 	out, report, err := Fit(m, d, o)
 	var r *RefusedError
 	require.ErrorAs(t, err, &r)
@@ -162,7 +169,7 @@ func TestMarginalize(t *testing.T) {
 			return []any{x, 1 + 5*x + 2*u + r.NormFloat64(), r.NormFloat64()}
 		})
 	}
-	o := Options{Only: []string{"y"}, Marginalize: []string{"u"}}
+	o := Options{Source: "data.csv", Only: []string{"y"}, Marginalize: []string{"u"}}
 	out, _ := fitted(t, model([]string{"y"}, []string{"x"}, "x", "u", "y: x u"), d(), o)
 	y := out.Variable("y")
 	require.Equal(t, []string{"x"}, y.Parents)
@@ -184,7 +191,7 @@ func TestMarginalize(t *testing.T) {
 	require.Equal(t, []string{"x"}, out.Variable("y").Parents)
 	require.Equal(t, []string{"u"}, out.Variable("k").Parents)
 
-	_, _, err := Fit(model([]string{"y"}, []string{"x"}, "x", "w", "y: x w"), d(), Options{Only: []string{"y"}, Marginalize: []string{"w"}})
+	_, _, err := Fit(model([]string{"y"}, []string{"x"}, "x", "w", "y: x w"), d(), Options{Source: "d", Only: []string{"y"}, Marginalize: []string{"w"}})
 	require.EqualError(t, err, "w has data: it cannot be made noise")
 	_, _, err = Fit(model([]string{"y"}, []string{"x"}, "x", "u", "y: x"), d(), o)
 	require.EqualError(t, err, `"u" is to be made noise, but is no parent of what is fitted`)
@@ -264,7 +271,7 @@ func TestTables(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, []string{"1 combinations without data have equal probabilities"}, report.Variables[0].Notes)
+	require.Equal(t, []string{"combinations without data, whose categories are equally probable: 1"}, report.Variables[0].Notes)
 	require.Greater(t, out.Variable("w").Noise.Categorical["snow"], 0.0)
 
 	// The list of what was not seen is bounded.
@@ -387,7 +394,7 @@ func TestRefuses(t *testing.T) {
 	m := model([]string{"y"}, []string{"x"}, "x", "z", "y: x z")
 	refused(t, m, d, Options{Only: []string{"y"}}, "y", "z is collinear with x")
 	few := &Data{Columns: d.Columns, Rows: d.Rows[:20]}
-	refused(t, model(nil, nil, "x", "y: x"), few, Options{Only: []string{"y"}}, "y", "too few to fit 2 coefficients to: at least 20 are needed")
+	refused(t, model(nil, nil, "x", "y: x"), few, Options{Only: []string{"y"}}, "y", "too few rows: 17, and at least 20 are needed")
 	refused(t, model(nil, nil, "x", "y: x", "q"), d, Options{}, "q", "the data have no column of this name")
 	fixed := model(nil, nil, "x", "y: x")
 	fixed.Variable("y").Expression = "x"
@@ -396,23 +403,24 @@ func TestRefuses(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{Options{Only: []string{"q"}}, `the model has no variable "q" to fit`},
-		{Options{HoldOut: 0.6}, "the share of the rows held out is 0.6: it must be from 0 to 0.5"},
-		{Options{HoldOut: math.NaN()}, "the share of the rows held out is NaN: it must be from 0 to 0.5"},
+		{Options{}, "the data have no name (source)"},
+		{Options{Source: "d", Only: []string{"q"}}, `the model has no variable "q" to fit`},
+		{Options{Source: "d", HoldOut: 0.6}, "the share of the rows held out is 0.6: it must be from 0 to 0.5"},
+		{Options{Source: "d", HoldOut: math.NaN()}, "the share of the rows held out is NaN: it must be from 0 to 0.5"},
 	} {
 		_, _, err := Fit(m, d, c.o)
 		require.EqualError(t, err, c.want)
 	}
 	done := model(nil, nil, "x")
 	done.Variable("x").Noise = &causal.Noise{Normal: &causal.Normal{SD: 1}}
-	_, _, err := Fit(done, d, Options{})
+	_, _, err := Fit(done, d, Options{Source: "d"})
 	require.ErrorContains(t, err, "nothing is to be fitted")
 	bad := &Data{Columns: []string{"x"}, Rows: [][]string{{"1", "2"}}}
-	_, _, err = Fit(m, bad, Options{})
+	_, _, err = Fit(m, bad, Options{Source: "d"})
 	var at *DataError
 	require.ErrorAs(t, err, &at)
 	// Every refusal is reported.
-	_, _, err = Fit(model(nil, nil, "p", "q"), d, Options{})
+	_, _, err = Fit(model(nil, nil, "p", "q"), d, Options{Source: "d"})
 	require.EqualError(t, err, "p: the data have no column of this name\nq: the data have no column of this name")
 }
 
@@ -443,4 +451,42 @@ func TestUnchanged(t *testing.T) {
 	again, _ := fitted(t, m, d, Options{})
 	other, _ := fitted(t, m, d, Options{})
 	require.Equal(t, string(causal.Write(again)), string(causal.Write(other)))
+}
+
+// TestAdjustedForCategories: one of two causes is confounded, by a variable with categories.
+func TestAdjustedForCategories(t *testing.T) {
+	m := model([]string{"y"}, []string{"a", "b"}, "z=low,mid,high,never", "u: z", "a: z", "b", "y: a b u")
+	for seed := range uint64(10) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		d := table(4000, "z a b y", func() []any {
+			z := r.IntN(3)
+			u := []float64{0, 5, -1}[z] + r.NormFloat64()
+			a, b := 2*float64(z)+r.NormFloat64(), r.NormFloat64()
+			return []any{[]string{"low", "mid", "high"}[z], a, b, 1 + 2*a + 3*b + 4*u + r.NormFloat64()}
+		})
+		out, _ := fitted(t, m, d, Options{Only: []string{"y"}, Marginalize: []string{"u"}})
+		y := out.Variable("y")
+		require.Equal(t, []string{"z"}, y.Fit.Adjusted)
+		require.InDelta(t, 2, y.Linear.Weights["a"], 4*y.Fit.Errors["a"])
+		require.InDelta(t, 3, y.Linear.Weights["b"], 4*y.Fit.Errors["b"])
+		require.InDelta(t, 1+16.0/3, y.Linear.Intercept, 4*y.Fit.Errors["intercept"])
+		require.Len(t, y.Fit.Errors, 3)
+	}
+}
+
+// TestSameBytes: every machine fits the same model to the same data. The test is run for GOAMD64=v1 and v3, and
+// for GOARCH=386, which calculate in other ways if they may.
+func TestSameBytes(t *testing.T) {
+	state := uint64(1)
+	draw := func(n uint64) uint64 {
+		state = state*6364136223846793005 + 1442695040888963407
+		return (state >> 33) % n
+	}
+	d := table(500, "w x z y o", func() []any {
+		w, x, z := draw(2), draw(1000), draw(1000)
+		y := 3*x + 7*z + w + draw(500)
+		return []any{[]string{"dry", "wet"}[w], fmt.Sprintf("%d.%d", x, draw(10)), z, fmt.Sprintf("0.%03d", y%1000), []string{"ok", "late"}[draw(5)/4]}
+	})
+	out, _ := fitted(t, model([]string{"y"}, nil, "w=dry,wet", "o=ok,late: w", "x", "z", "y: x z"), d, Options{})
+	require.Equal(t, "sha256:5afb2ead612f4f3eeded11aefbc2674ea3cc20a6b8b406d2814243b5c7c932a2", out.Digest())
 }

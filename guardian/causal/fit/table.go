@@ -156,7 +156,7 @@ func (j *job) table() error {
 	}
 	note := ""
 	if empty > 0 {
-		note = fmt.Sprintf("%d combinations without data have equal probabilities", empty)
+		note = fmt.Sprintf("combinations without data, whose categories are equally probable: %d", empty)
 	}
 	j.result.Table = rows
 	j.done("table", errs, note)
