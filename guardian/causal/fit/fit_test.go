@@ -474,8 +474,8 @@ func TestAdjustedForCategories(t *testing.T) {
 	}
 }
 
-// TestSameBytes: every machine fits the same model to the same data. The test is run for GOAMD64=v1 and v3, and
-// for GOARCH=386, which calculate in other ways if they may.
+// TestSameBytes: every machine fits the same model to the same data. Run it for GOAMD64=v1
+// and v3 too, of which the latter may fuse operations.
 func TestSameBytes(t *testing.T) {
 	state := uint64(1)
 	draw := func(n uint64) uint64 {

@@ -73,7 +73,7 @@ func root(declared *causal.Noise, x []float64) (n *causal.Noise, mean float64, e
 		return &causal.Noise{Normal: &causal.Normal{Mean: m, SD: sd}}, m, errs, nil
 	case declared.Uniform != nil:
 		low, high := slices.Min(x), slices.Max(x)
-		middle := low + (high-low)/2
+		middle := low + float64((high-low)/2)
 		reach := float64((high - low) / 2 * ((count + 1) / (count - 1)))
 		// The least of n uniform numbers has this standard deviation.
 		end := float64(2 * reach * math.Sqrt(count/(count+2)) / (count + 1))
@@ -113,10 +113,10 @@ func thin(x []float64, most int) []float64 {
 // jeffreys is the mean of the posterior probability of something seen in count of n cases, one of k categories,
 // by Jeffreys' prior.
 func jeffreys(count, n, k int) float64 {
-	return (float64(count) + 0.5) / (float64(n) + float64(k)/2)
+	return (float64(count) + 0.5) / (float64(n) + float64(float64(k)/2))
 }
 
 // posterior is the standard deviation of that probability.
 func posterior(p float64, n, k int) float64 {
-	return math.Sqrt(float64(p*(1-p)) / (float64(n) + float64(k)/2 + 1))
+	return math.Sqrt(float64(p*(1-p)) / (float64(n) + float64(float64(k)/2) + 1))
 }
