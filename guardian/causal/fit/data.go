@@ -145,6 +145,8 @@ func header(c *csv.Reader, record []string) error {
 		switch {
 		case name == "":
 			return &DataError{line, i + 1, "the column has no name"}
+		case strings.ContainsRune(name, '\ufeff'):
+			return &DataError{line, i + 1, "the name of the column has a byte order mark"}
 		case seen[name]:
 			return &DataError{line, i + 1, fmt.Sprintf("another column has the name %q too", name)}
 		}

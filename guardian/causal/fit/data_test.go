@@ -41,6 +41,7 @@ func TestReadCSVRefuses(t *testing.T) {
 		{"an open quote", "a,b\n1,\"y\n", "line 2, column 6: the line is not CSV: a quote is missing, or is where none may be"},
 		{"no UTF-8", "a,b\n1,\xff\n", "line 2, column 2: the cell is not UTF-8"},
 		{"no name", "a,,b\n", "line 1, column 2: the column has no name"},
+		{"two byte order marks", "\ufeff\ufeffa\n", "line 1, column 1: the name of the column has a byte order mark"},
 		{"a name twice", "a,b,a\n", `line 1, column 3: another column has the name "a" too`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -106,7 +107,7 @@ func TestHeldOut(t *testing.T) {
 }
 
 func FuzzReadCSV(f *testing.F) {
-	for _, seed := range []string{"", "a,b\n1,2\n", "a\n\"x\ny\"\n", "\ufeffa,b\r\n,\r\n", "a,a\n", "a\n\"", "a,b\n1\n", "a\n\xff\n"} {
+	for _, seed := range []string{"", "a,b\n1,2\n", "a\n\"x\ny\"\n", "\ufeffa,b\r\n,\r\n", "\ufeff\ufeffa,b", "a,a\n", "a\n\"", "a,b\n1\n", "a\n\xff\n"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -129,7 +130,8 @@ func FuzzReadCSV(f *testing.F) {
 		require.NoError(t, w.WriteAll(d.Rows))
 		again, err := ReadCSV(&b, Limits{})
 		require.NoError(t, err)
-		if len(d.Columns) > 1 {
+		// Package csv reads "\r\n" in a cell as "\n".
+		if len(d.Columns) > 1 && !bytes.Contains(raw, []byte("\r")) {
 			require.Equal(t, d.Digest(), again.Digest())
 		}
 		s, err := d.sample([]*causal.Variable{{Name: d.Columns[0]}})
