@@ -23,12 +23,8 @@ func (j *job) identify() error {
 		}
 	}
 	if len(missing) > 0 {
-		list, them := strings.Join(missing, ", "), "their"
-		if len(missing) == 1 {
-			them = "its"
-		}
-		return j.refuse("the data have no column of %s, on which it depends: measure %s, or say that %s influence is to become noise (marginalize)",
-			list, list, them)
+		list := strings.Join(missing, ", ")
+		return j.refuse("the data have no column of %s, on which it depends: measure %s%s", list, list, j.otherwise(missing))
 	}
 	if len(j.marginalized) == 0 {
 		return nil
@@ -41,6 +37,18 @@ func (j *job) identify() error {
 	j.report.Notes = append(j.report.Notes, fmt.Sprintf("its parents no longer include %s, whose influence is part of the noise",
 		strings.Join(j.marginalized, ", ")))
 	return j.adjust()
+}
+
+// otherwise suggests to make parents noise, where that is possible.
+func (j *job) otherwise(missing []string) string {
+	trial := *j
+	trial.marginalized = slices.Concat(j.marginalized, missing)
+	for _, name := range missing {
+		if trial.separate(name) != nil {
+			return ""
+		}
+	}
+	return ", or have its influence made noise (marginalize)"
 }
 
 // separate refuses to take a parent out of the model if an action may reach it, or if it has causes in common, under
