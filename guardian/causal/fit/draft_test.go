@@ -44,6 +44,7 @@ func TestFromCalls(t *testing.T) {
 	calls := history(1000, rand.New(rand.NewPCG(1, 1)))
 	m, notes, err := FromCalls("files/write_file", json.RawMessage(inputSchema), calls, "ledger")
 	require.NoError(t, err)
+	readBack(t, m)
 	require.Equal(t, "files-write-file", m.Name)
 	require.Equal(t, []string{"files/write_file"}, m.Operations)
 	require.Equal(t, []causal.Binding{
@@ -91,6 +92,7 @@ func TestFromCalls(t *testing.T) {
 func TestFromCallsWithoutHistory(t *testing.T) {
 	m, notes, err := FromCalls("files/write_file", json.RawMessage(inputSchema), nil, "ledger")
 	require.NoError(t, err)
+	readBack(t, m)
 	require.True(t, m.Variable("outcome").Drafted())
 	require.True(t, m.Variable("duration").Drafted())
 	require.Nil(t, m.Variable("cost"))
@@ -128,6 +130,7 @@ func TestFromCallsHostile(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
+			readBack(t, m)
 			require.LessOrEqual(t, len(m.Bind), MaxLevers)
 			require.LessOrEqual(t, len(causal.Write(m)), causal.MaxFile)
 		})

@@ -13,12 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/diag"
 	"chimera.ai/engine/guardian/causal"
 )
 
 // model builds one: parents after a colon, categories after an equals sign, such as "y=ok,late: x z". The levers are bound.
 func model(kpis, levers []string, variables ...string) *causal.Model {
-	m := &causal.Model{Name: "m", Operations: []string{"a/b"}, Samples: causal.DefaultSamples, Bind: []causal.Binding{}, KPIs: []causal.KPI{}}
+	m := &causal.Model{Name: "m", Operations: []string{"a/b"}, Samples: causal.DefaultSamples}
 	for _, text := range variables {
 		name, parents, _ := strings.Cut(text, ":")
 		name, values, categorical := strings.Cut(name, "=")
@@ -70,7 +71,16 @@ func fitted(t *testing.T, m *causal.Model, d *Data, o Options) (*causal.Model, *
 	after, err := json.Marshal(m)
 	require.NoError(t, err)
 	require.Equal(t, string(before), string(after), "the model itself does not change")
+	readBack(t, out)
 	return out, report
+}
+
+// readBack checks that a model that is written is the one that is read.
+func readBack(t *testing.T, m *causal.Model) {
+	t.Helper()
+	read, found := causal.ParseDraft(diag.Source{Name: "model.yaml", Text: causal.Write(m)})
+	require.Empty(t, found)
+	require.Equal(t, m.Digest(), read.Digest())
 }
 
 func refused(t *testing.T, m *causal.Model, d *Data, o Options, variable, message string) {
@@ -182,6 +192,8 @@ func TestMarginalize(t *testing.T) {
 	lever := model([]string{"y"}, []string{"x"}, "x", "u", "y: x u")
 	lever.Variable("u").Value = &causal.Value{Number: 3}
 	refused(t, lever, d(), o, "y", "its parent u is a lever")
+	_, _, err := Fit(lever, d(), Options{Source: "d", Only: []string{"y"}})
+	require.EqualError(t, err, "y: the data have no column of u, on which it depends: measure u")
 	refused(t, model([]string{"y"}, []string{"x"}, "x", "u: x", "y: x u"), d(), o, "y", "its parent u depends on the lever x")
 	refused(t, model([]string{"y"}, nil, "x", "u: x", "y: x u"), d(), o, "y", "the KPIs depend on x in other ways too")
 	refused(t, model([]string{"y"}, nil, "u", "x: u", "y: x u"), d(), o, "y", "the KPIs depend on u in other ways too")
@@ -191,7 +203,7 @@ func TestMarginalize(t *testing.T) {
 	require.Equal(t, []string{"x"}, out.Variable("y").Parents)
 	require.Equal(t, []string{"u"}, out.Variable("k").Parents)
 
-	_, _, err := Fit(model([]string{"y"}, []string{"x"}, "x", "w", "y: x w"), d(), Options{Source: "d", Only: []string{"y"}, Marginalize: []string{"w"}})
+	_, _, err = Fit(model([]string{"y"}, []string{"x"}, "x", "w", "y: x w"), d(), Options{Source: "d", Only: []string{"y"}, Marginalize: []string{"w"}})
 	require.EqualError(t, err, "w has data: it cannot be made noise")
 	_, _, err = Fit(model([]string{"y"}, []string{"x"}, "x", "u", "y: x"), d(), o)
 	require.EqualError(t, err, `"u" is to be made noise, but is no parent of what is fitted`)
