@@ -392,6 +392,7 @@ func causalSchema() obj {
 		"rows":            whole(1, math.MaxInt32, nil),
 		"held_out":        whole(0, math.MaxInt32, nil),
 		"adjusted":        append(uniqueTexts(pattern(causal.VariableNames)), "maxItems", causal.MaxVariables),
+		"marginalized":    append(uniqueTexts(pattern(causal.VariableNames)), "maxItems", causal.MaxVariables),
 		"standard_errors": {"type", "object", "additionalProperties", obj{"type", "number", "minimum", 0, "maximum", size}},
 		"held_out_error":  {"type", "number", "minimum", 0, "maximum", size},
 	})

@@ -61,13 +61,24 @@ func Check(m *Model) []Problem {
 	return c.found
 }
 
-// incomplete says what a model that passes [Check] lacks before it can judge an action: mechanisms, a bound,
-// and what an action sets.
+// Incomplete says what a model that passes [Check] lacks before it can judge an action: mechanisms, a bound,
+// what an action sets, and for which numbers the model is valid.
+func Incomplete(m *Model) []Problem {
+	c := newChecker(m)
+	c.incomplete()
+	return c.found
+}
+
 func (c *checker) incomplete() {
 	for i := range c.m.Variables {
 		if v := &c.m.Variables[i]; v.Drafted() && !c.isBroken("variables", v.Name) {
 			c.say(diag.ModelInvalid, atKey, path("variables", v.Name), fmt.Sprintf("%s has no mechanism", fields.Quote(v.Name)),
 				missing(v)+" `chimera simulate fit` estimates a mechanism from data.")
+		}
+	}
+	for i := range c.m.Bind {
+		if v := c.byName[c.m.Bind[i].Variable]; v != nil && !v.Categorical() && v.Range == nil && !c.isBroken("variables", v.Name) {
+			c.say(diag.ModelInvalid, atKey, path("variables", v.Name), fmt.Sprintf("%s is bound, and has no `range`", fields.Quote(v.Name)), "Say for which numbers the model is valid: `range: [min, max]`. A call with another one escalates.")
 		}
 	}
 	if len(c.m.Bind) == 0 && !c.isBroken("", "bind") {
@@ -226,6 +237,7 @@ func (c *checker) size() {
 		}
 		if v.Fit != nil {
 			most(len(v.Fit.Adjusted), MaxVariables, "`adjusted`", under(at, "fit", "adjusted")...)
+			most(len(v.Fit.Marginalized), MaxVariables, "`marginalized`", under(at, "fit", "marginalized")...)
 			most(len(v.Fit.Errors), MaxRows*MaxCategories, "`standard_errors`", under(at, "fit", "standard_errors")...)
 		}
 		if len(c.found) > 0 {

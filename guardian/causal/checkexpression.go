@@ -105,8 +105,6 @@ func (c *checker) bindings() {
 			c.unknown(atKey, p, fmt.Sprintf("there is no variable %s", fields.Quote(b.Variable)), "", b.Variable, c.list)
 		case seen[b.Variable]:
 			c.say(diag.PlanDuplicateID, atKey, p, fmt.Sprintf("%s is bound already", fields.Quote(b.Variable)), "")
-		case !v.Categorical() && v.Range == nil && !c.isBroken("variables", v.Name):
-			c.say(diag.ModelInvalid, atKey, path("variables", v.Name), fmt.Sprintf("%s is bound, and has no `range`", fields.Quote(v.Name)), "Say for which numbers the model is valid: `range: [min, max]`. A call with another one escalates.")
 		}
 		seen[b.Variable] = true
 		if !c.isBroken("bind", b.Variable) {

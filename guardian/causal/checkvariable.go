@@ -257,16 +257,8 @@ func (c *checker) provenance(v *Variable, at []any) {
 			c.say(diag.PlanLimits, atValue, under(p, x.name), fmt.Sprintf("`%s` is out of range: %d", x.name, x.n), fmt.Sprintf("It counts rows, at least %d.", x.least))
 		}
 	}
-	seen := map[string]bool{}
-	for i, name := range f.Adjusted {
-		switch {
-		case c.byName[name] == nil:
-			c.unknown(atValue, under(p, "adjusted", i), fmt.Sprintf("there is no variable %s", fields.Quote(name)), "", name, c.list)
-		case seen[name]:
-			c.say(diag.PlanDuplicateID, atValue, under(p, "adjusted", i), fmt.Sprintf("%s stands twice in `adjusted`", fields.Quote(name)), "")
-		}
-		seen[name] = true
-	}
+	c.variables(under(p, "adjusted"), "adjusted", f.Adjusted)
+	c.variables(under(p, "marginalized"), "marginalized", f.Marginalized)
 	for _, name := range slices.Sorted(maps.Keys(f.Errors)) {
 		if c.full() {
 			return
@@ -283,5 +275,19 @@ func (c *checker) provenance(v *Variable, at []any) {
 func (c *checker) spread(p []any, field string, x float64) {
 	if c.number(p, field, x) && x < 0 {
 		c.say(diag.PlanLimits, atValue, p, fmt.Sprintf("%s is negative: %s", fields.Quote(field), number(x)), "It is the size of an error.")
+	}
+}
+
+// variables checks a list of variables of a fit.
+func (c *checker) variables(p []any, field string, list []string) {
+	seen := map[string]bool{}
+	for i, name := range list {
+		switch {
+		case c.byName[name] == nil:
+			c.unknown(atValue, under(p, i), fmt.Sprintf("there is no variable %s", fields.Quote(name)), "", name, c.list)
+		case seen[name]:
+			c.say(diag.PlanDuplicateID, atValue, under(p, i), fmt.Sprintf("%s stands twice in `%s`", fields.Quote(name), field), "")
+		}
+		seen[name] = true
 	}
 }

@@ -24,6 +24,7 @@ func (m *Model) arrange() {
 		}
 		if v.Fit != nil {
 			slices.Sort(v.Fit.Adjusted)
+			slices.Sort(v.Fit.Marginalized)
 		}
 	}
 }

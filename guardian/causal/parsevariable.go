@@ -117,6 +117,9 @@ func (r *reading) fit(v *syntax.Value) *Fit {
 	if list := r.list(f.Get("adjusted"), MaxVariables, "adjusted"); len(list) > 0 {
 		out.Adjusted = list
 	}
+	if list := r.list(f.Get("marginalized"), MaxVariables, "marginalized"); len(list) > 0 {
+		out.Marginalized = list
+	}
 	if m := r.numbers(f.Get("standard_errors"), MaxRows*MaxCategories, "standard_errors"); len(m) > 0 {
 		out.Errors = m
 	}

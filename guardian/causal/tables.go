@@ -72,6 +72,7 @@ var FitFields = &fields.Table{What: "a `fit` map", Fields: []fields.Field{
 	fields.Required("rows", fields.FormNumber, "the number of rows that it was fitted to"),
 	fields.Required("held_out", fields.FormNumber, "the number of rows that it was tested by"),
 	fields.Optional("adjusted", fields.FormList, "the list of variables by which confounding was adjusted for"),
+	fields.Optional("marginalized", fields.FormList, "the list of variables, once parents, whose influence is part of the noise"),
 	fields.Optional("standard_errors", fields.FormMap, "a map from coefficients to their standard errors"),
 	fields.Optional("held_out_error", fields.FormNumber, "the root mean square error, or the mean Brier score, of the rows held out"),
 }}

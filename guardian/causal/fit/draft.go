@@ -41,8 +41,8 @@ const (
 // its length), a flag or one of some words becomes a lever. A person then says what the KPIs depend on, and what
 // bounds they have. The notes say what is left to do.
 //
-// A lever's range is that of the schema, or where this has no bound, that of the calls. If nothing is known of it, it is
-// the one value that the lever has without a call, so that the model is valid for no other.
+// A lever's range is that of the schema, or where this has no bound, that of the calls. If nothing is known of it,
+// there is none, and the model judges nothing before a person says for which numbers it is valid.
 func FromCalls(operation string, input json.RawMessage, calls []Call, source string) (m *causal.Model, notes []string, err error) {
 	schema, err := schemas.Decode(input)
 	if err != nil {

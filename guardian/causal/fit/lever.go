@@ -29,7 +29,7 @@ func (d *draft) levers(schema any) {
 			d.note("more than %d properties could be levers: the others are left out, from %q on", MaxLevers, clip(name))
 			return
 		}
-		if d.taken[l.v.Name] || slices.Contains(reserved, l.v.Name) {
+		if d.taken[l.v.Name] || slices.Contains(causal.Reserved, l.v.Name) {
 			l.v.Name = clip("arg_" + l.v.Name)
 		}
 		if d.taken[l.v.Name] {
@@ -62,13 +62,6 @@ type control struct {
 	low, top *float64
 }
 
-// reserved are words that the name of no variable can be: those of CEL, its types, and `noise`.
-var reserved = []string{
-	"as", "bool", "break", "bytes", "const", "continue", "double", "dyn", "else", "false", "for", "function", "if", "import", "in", "int",
-	"let", "list", "loop", "map", "namespace", "noise", "null", "null_type", "optional_type", "package", "return", "string", "true", "type",
-	"uint", "var", "void", "while",
-}
-
 var (
 	notVariable = regexp.MustCompile(`[^A-Za-z0-9_]`)
 	selectable  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -81,7 +74,7 @@ func lever(name string, p map[string]any, required bool) *control {
 		variable = "_" + variable
 	}
 	read, present := "args["+strconv.QuoteToASCII(name)+"]", strconv.QuoteToASCII(name)+" in args"
-	if selectable.MatchString(name) && !slices.Contains(reserved, name) {
+	if selectable.MatchString(name) && !slices.Contains(causal.Reserved, name) {
 		read, present = "args."+name, "has(args."+name+")"
 	}
 	unless := func(value, otherwise string) string {
@@ -213,6 +206,5 @@ func (l *control) limit(calls []Call) bool {
 		l.v.Value.Number = min(max(l.v.Value.Number, *l.low), *l.top)
 		return true
 	}
-	l.v.Range = &causal.Range{Min: l.v.Value.Number, Max: l.v.Value.Number}
 	return false
 }
