@@ -16,15 +16,14 @@ func calculatedOf(expression string) *Model {
 
 // What cannot be calculated is an error, and never a risk.
 func TestHostileModelsFail(t *testing.T) {
-	steep := func(w, sd float64) *Model {
-		m := model("steep", []KPI{{Variable: "c", Max: new(1.0)}},
-			sumOf("a", sd, nil), sumOf("b", 0, map[string]float64{"a": w}), sumOf("d", 0, map[string]float64{"b": w}), sumOf("c", 0, map[string]float64{"d": w}))
-		return m
+	steep := func(first Variable) *Model {
+		return model("steep", []KPI{{Variable: "e", Max: new(1.0)}}, first, sumOf("b", 0, map[string]float64{"a": 1e100}),
+			sumOf("c", 0, map[string]float64{"b": 1e100}), sumOf("d", 1, map[string]float64{"c": 1e100}), sumOf("e", 0, map[string]float64{"d": 1}))
 	}
 	for name, m := range map[string]*Model{
-		"weights overflow":          steep(1e100, 1e100),
-		"the variance overflows":    steep(1e100, 1e20),
-		"a mean overflows":          model("m", []KPI{{Variable: "y", Max: new(1.0)}}, Variable{Name: "w", Value: &Value{Number: 1e100}}, sumOf("v", 0, map[string]float64{"w": 1e100}), sumOf("x", 0, map[string]float64{"v": 1e100}), sumOf("y", 1, map[string]float64{"x": 1e100})),
+		"weights overflow":          steep(sumOf("a", 1e100, nil)),
+		"the variance overflows":    steep(sumOf("a", 1, nil)),
+		"a mean overflows":          steep(Variable{Name: "a", Value: &Value{Number: 1e100}}),
 		"division by zero":          calculatedOf("1 / (x - x)"),
 		"a division by zero, rare":  calculatedOf("x > 3 ? 1 / (x - x) : x"),
 		"exp overflows":             calculatedOf("exp(1000 * x)"),
