@@ -18,8 +18,9 @@ type sampling struct {
 	// columns have a value of each variable for each world of a block. Those with the action are the same where
 	// nothing changes.
 	without, acted [][]float64
-	noise          []float64
-	row            []float64
+	// anew says of which variables there are two columns.
+	anew       []bool
+	noise, row []float64
 }
 
 // tally is what was counted and noted of one world.
@@ -32,14 +33,14 @@ type tally struct {
 // sample evaluates two worlds by so many samples.
 func (p *program) sample(base, with *world, s source, samples int) (without, acted *result, err error) {
 	g := &sampling{program: p, base: base, with: with, source: s, evaluator: newEvaluator(), noise: make([]float64, blockSize), row: make([]float64, len(p.nodes))}
-	g.without, g.acted = make([][]float64, len(p.nodes)), make([][]float64, len(p.nodes))
+	g.without, g.acted, g.anew = make([][]float64, len(p.nodes)), make([][]float64, len(p.nodes)), make([]bool, len(p.nodes))
 	for _, i := range base.order {
 		g.without[i] = make([]float64, blockSize)
 		g.acted[i] = g.without[i]
 	}
 	for _, i := range with.order {
 		if with.changed[i] {
-			g.acted[i] = make([]float64, blockSize)
+			g.acted[i], g.anew[i] = make([]float64, blockSize), true
 		}
 	}
 	tallies := [2]tally{{}, {}}
@@ -74,10 +75,6 @@ func (p *program) sample(base, with *world, s source, samples int) (without, act
 
 // block samples so many worlds.
 func (g *sampling) block(at, size int) error {
-	needed := make([]bool, len(g.nodes))
-	for _, i := range g.with.order {
-		needed[i] = true
-	}
 	for _, i := range g.base.order {
 		n := &g.nodes[i]
 		noise := g.noise[:size]
@@ -91,7 +88,7 @@ func (g *sampling) block(at, size int) error {
 			return err
 		}
 		switch out := g.acted[i][:size]; {
-		case !g.with.changed[i] || !needed[i]:
+		case !g.anew[i]:
 		case g.with.fixed[i]:
 			for k := range out {
 				out[k] = g.with.values[i]
