@@ -181,7 +181,7 @@ func TestOneValidation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := parsed(t, "model.yaml")
 			change(m)
-			found := Check(m)
+			found := append(Check(m), Incomplete(m)...)
 			require.NotEmpty(t, found)
 			for _, p := range found {
 				require.NotEmpty(t, p.Path)
