@@ -47,6 +47,14 @@ const (
 	HypothesisMeasured HypothesisState = "observed"
 )
 
+// Observation is what was measured of KPIs that a hypothesis predicts.
+type Observation struct {
+	// Hypothesis is the id of the hypothesis.
+	Hypothesis string
+	// Observed is a JSON object, which gives KPIs their values: numbers and texts.
+	Observed json.RawMessage
+}
+
 // Transaction is a row of FINANCIAL_LEDGER: one movement of an agent's money or
 // budget.
 type Transaction struct {

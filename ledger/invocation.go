@@ -195,6 +195,8 @@ type Settlement struct {
 	Stated []string
 	// Snapshots are those of the call of a pinned MCP tool, or nil.
 	Snapshots *contract.Snapshots
+	// Observation is what was measured of a simulated call, once it has succeeded, or nil.
+	Observation *Observation
 }
 
 // Settle ends a call, or resolves one that is unknown. People resolve only one that is unknown

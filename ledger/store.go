@@ -303,6 +303,9 @@ type Ruling struct {
 	// Permit is the guardian's, if the decision is [Approve], and Signature that of the task.
 	Permit    json.RawMessage
 	Signature task.Signature
+	// Hypothesis is the simulation on which the decision rests, or nil. It is stated with the
+	// decision.
+	Hypothesis *Hypothesis
 	// Waits is set if the decision is not Approve, and people may approve the action until
 	// then: the money stays reserved.
 	Waits *Time
