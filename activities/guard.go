@@ -215,7 +215,8 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 	}
 	a := ledger.Authorization{
 		ID: e.id, Digest: func(salt []byte) (string, error) { return judge.Digest(action, salt) }, Repeatable: repeatable(e.node.spec), Agent: e.run.Agent, Cost: action.Cost,
-		Life: trust.MaxPermit, Task: draft(e, action),
+		Operation: e.node.spec.Activity(),
+		Life:      trust.MaxPermit, Task: draft(e, action),
 	}
 	if m := most(judge, e.node.spec); m != nil {
 		a.Call = &ledger.HeldCall{Workflow: e.run.Workflow, Origin: e.run.Origin, Node: e.node.spec.ID, Prob: true, Most: m}

@@ -82,7 +82,7 @@ type (
 	EscalatedData struct {
 		ID string `json:"id"`
 	}
-	// ObservedData is the data of hypothesis.observed.
+	// ObservedData is the data of hypothesis.observed: the KPIs that were not observed before.
 	ObservedData struct {
 		HypothesisID string          `json:"hypothesis_id"`
 		Observed     json.RawMessage `json:"observed"`

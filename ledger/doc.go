@@ -115,7 +115,9 @@
 //	agent.added [id]                              Agent
 //	signer.enrolled, signer.revoked [id]          Signer, RevokedData
 //	tool.registered [id], tool.trusted [id/N]     Tool, TrustedData
-//	hypothesis.stated, hypothesis.observed [id]   Hypothesis, ObservedData
+//	hypothesis.stated [id]                        Hypothesis
+//	hypothesis.observed [id/COUNT]                ObservedData; COUNT is how many KPIs are
+//	                                              observed with those that it adds
 //	snapshot.taken [N]                            Snapshot
 //	rules.kept [digest]                           RulesData
 //	body.pruned, subject.erased [N]               PrunedData, ErasedData

@@ -188,7 +188,7 @@ type Effects interface {
 	// Settle ends a call or resolves an unknown one, posts or voids the hold, and executes
 	// the task, in one transaction: see [Invocation.Settle]. What people have stated must have
 	// been accepted at one barrier about this call, which was approved. On ErrConflict, the
-	// invocation is returned as it is.
+	// invocation is returned as it is. An observation that cannot be recorded is left out.
 	Settle(ctx context.Context, id string, e Effect) (Invocation, error)
 	// Invocation returns the invocation with its output, if that was not pruned.
 	Invocation(ctx context.Context, id string) (Invocation, error)
@@ -204,6 +204,9 @@ type Effects interface {
 	Abandoned(ctx context.Context, limit int) ([]Invocation, error)
 
 	Decision(ctx context.Context, id string) (Decision, error)
+	// Calls lists the invocations of an operation by the decisions that permitted them last, from an
+	// instant on, in the order of these.
+	Calls(ctx context.Context, operation string, since Time, page Page) ([]PastCall, error)
 
 	// OpenBarrier opens a barrier for actions that wait, each by the last decision about its
 	// invocation; or one about the outcome of a call, which must be unknown. The store sets
@@ -248,6 +251,8 @@ type Authorization struct {
 	// bytes, which nobody has who has the log alone.
 	Digest     func(salt []byte) (string, error)
 	Repeatable bool
+	// Operation is the one that is called, "provider/operation", by which [Effects.Calls] finds it.
+	Operation string
 	// Agent pays the Cost, which may be nil: it is not known.
 	Agent string
 	Cost  *Money
@@ -304,7 +309,8 @@ type Ruling struct {
 	Permit    json.RawMessage
 	Signature task.Signature
 	// Hypothesis is the simulation on which the decision rests, or nil. It is stated with the
-	// decision.
+	// decision, for the agent of the run, unless it is there and says the same; if it says something
+	// else, nothing is decided. It is about whom the run is about, and is erased with it.
 	Hypothesis *Hypothesis
 	// Waits is set if the decision is not Approve, and people may approve the action until
 	// then: the money stays reserved.
@@ -340,9 +346,15 @@ type Effect struct {
 
 // Facts are statements without a state of their own.
 type Facts interface {
+	// StateHypothesis states a simulation. One of the id that says the same is found; one that says
+	// something else is ErrConflict.
 	StateHypothesis(ctx context.Context, h Hypothesis) error
+	// ObserveHypothesis adds what was measured of KPIs: see [Hypothesis.Observe].
 	ObserveHypothesis(ctx context.Context, id string, observed json.RawMessage) error
 	Hypothesis(ctx context.Context, id string) (Hypothesis, error)
+	// Hypotheses lists hypotheses, the first stated first. It leaves out rows of the database that are
+	// none, and those about persons who were erased.
+	Hypotheses(ctx context.Context, f HypothesisFilter, page Page) ([]Hypothesis, error)
 	TakeSnapshot(ctx context.Context, s Snapshot) error
 	// StateAuthority stores a verified statement. prev is the digest of the previous one,
 	// "" for the first. If that has another successor, the error is ErrConflict; beyond

@@ -221,9 +221,9 @@ func (a action) ask(ctx context.Context, t testing.TB, s ledger.Store, key *ledg
 		e.Token = name
 		return no(s.Settle(ctx, invocation, e))
 	case "hypothesis":
-		return s.StateHypothesis(ctx, ledger.Hypothesis{HypothesisID: id, AgentID: name, Inputs: doc, Prediction: doc, RiskScore: "1e-3"})
+		return s.StateHypothesis(ctx, ledger.Hypothesis{HypothesisID: id, AgentID: name, Inputs: doc, Prediction: json.RawMessage(`{"kpis":[{"variable":"a"},{"variable":"b"}]}`), RiskScore: "1e-3"})
 	case "observe":
-		return s.ObserveHypothesis(ctx, id, doc)
+		return s.ObserveHypothesis(ctx, id, json.RawMessage(fmt.Sprintf(`{%q:%d}`, []string{"a", "b", "a"}[a.A], a.B)))
 	case "snapshot":
 		return s.TakeSnapshot(ctx, ledger.Snapshot{Server: id, Fingerprint: name, Digest: digest(name)})
 	case "append":

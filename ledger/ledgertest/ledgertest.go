@@ -31,7 +31,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Open) {
 	for name, test := range map[string]func(*testing.T, Open){
 		"life": life, "again": again, "refusals": refusals, "sequencer": sequencer,
 		"hostile": hostile, "ambiguous": ambiguous, "order": order, "ahead": ahead, "places": places, "pruning": pruning, "erasure": erasure,
-		"linear": linear, "exact": exact, "grants": grants, "witnesses": witnesses, "subjects": subjects,
+		"linear": linear, "exact": exact, "grants": grants, "witnesses": witnesses, "subjects": subjects, "hypotheses": hypotheses, "history": history,
 		"permits": permits, "barriers": barriers, "outcomes": outcomes, "followups": followUps, "undo": undo, "checks": checks, "holds": holds, "calls": calls, "origins": origins, "outputs": outputs, "pages": pages, "tiles": tiles, "packets": packets, "ends": ends, "values": values, "orders": orders, "rules": rules, "tools": toolsAtOnce,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
@@ -161,7 +161,7 @@ func Story(t testing.TB, s ledger.Store, twice bool) {
 	receipt.Spent = &spent
 	do("settle", func() error { return no(s.Settle(ctx, "inv-1", receipt)) })
 	do("hypothesis", func() error {
-		return s.StateHypothesis(ctx, ledger.Hypothesis{HypothesisID: "h-1", AgentID: "agent-42", Inputs: json.RawMessage(`{"a":1}`), Prediction: json.RawMessage(`{"kpi":{"mean":1}}`), RiskScore: "0.25"})
+		return s.StateHypothesis(ctx, ledger.Hypothesis{HypothesisID: "h-1", AgentID: "agent-42", Inputs: json.RawMessage(`{"a":1}`), Prediction: json.RawMessage(`{"kpis":[{"variable":"kpi"}]}`), RiskScore: "0.25"})
 	})
 	do("observe", func() error { return s.ObserveHypothesis(ctx, "h-1", json.RawMessage(`{"kpi":2}`)) })
 	do("snapshot", func() error {

@@ -561,30 +561,3 @@ func (s *State) tool(e *ledger.Entry, data Facts) error {
 	s.Tools[r.ToolID] = v
 	return nil
 }
-
-func (s *State) hypothesis(e *ledger.Entry, data Facts) error {
-	if e.Kind == ledger.HypothesisStated {
-		v, err := read[ledger.Hypothesis](data)
-		if err != nil {
-			return err
-		}
-		if err := named(e, v.HypothesisID); err != nil {
-			return err
-		}
-		return add(s.Hypotheses, v.HypothesisID, v)
-	}
-	o, err := read[ledger.ObservedData](data)
-	if err != nil {
-		return err
-	}
-	if err := named(e, o.HypothesisID); err != nil {
-		return err
-	}
-	v, ok := s.Hypotheses[o.HypothesisID]
-	if !ok || v.State != ledger.HypothesisOpen {
-		return impossible("hypothesis %s is not open", o.HypothesisID)
-	}
-	v.Observed, v.State = o.Observed, ledger.HypothesisMeasured
-	s.Hypotheses[o.HypothesisID] = v
-	return nil
-}

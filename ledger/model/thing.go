@@ -7,14 +7,14 @@ import (
 )
 
 // About is what an entry's key says that it is about: the key without its kind,
-// and for reminders and the permits and attempts of an invocation without their number.
+// and for reminders, observations, and the permits and attempts of an invocation without their number.
 func About(e *ledger.Entry) string {
 	about := strings.TrimPrefix(e.Key, string(e.Kind)+"/")
 	switch e.Kind {
 	case ledger.InvocationPermitted, ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown:
 		about = strings.TrimSuffix(strings.TrimSuffix(about, "/resolved"), "/abandoned")
 		return about[:max(strings.LastIndexByte(about, '/'), 0)]
-	case ledger.BarrierReminded:
+	case ledger.BarrierReminded, ledger.HypothesisObserved:
 		return about[:max(strings.LastIndexByte(about, '/'), 0)]
 	default:
 		return about

@@ -114,7 +114,7 @@ var after = map[ledger.Kind][]ledger.Kind{
 	ledger.InvocationCalling:   {ledger.InvocationPermitted, ledger.InvocationCalling, ledger.InvocationUnknown},
 	ledger.InvocationReleased:  {ledger.InvocationCalling, ledger.InvocationUnknown}, ledger.InvocationSettled: {ledger.InvocationCalling, ledger.InvocationUnknown},
 	ledger.InvocationUnknown: {ledger.InvocationCalling},
-	ledger.HypothesisStated:  {""}, ledger.HypothesisObserved: {ledger.HypothesisStated},
+	ledger.HypothesisStated:  {""}, ledger.HypothesisObserved: {ledger.HypothesisStated, ledger.HypothesisObserved},
 }
 
 // blind applies an entry about something vague, or one whose missing body makes it vague.

@@ -133,7 +133,7 @@ func (r byRole) StateHypothesis(ctx context.Context, h ledger.Hypothesis) error 
 }
 
 func (r byRole) ObserveHypothesis(ctx context.Context, id string, o json.RawMessage) error {
-	return r.guardian.ObserveHypothesis(ctx, id, o)
+	return r.effects.ObserveHypothesis(ctx, id, o)
 }
 
 func (r byRole) TakeSnapshot(ctx context.Context, s ledger.Snapshot) error {

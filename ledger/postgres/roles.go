@@ -68,6 +68,7 @@ var domains = struct{ engine, guardian, effects, applier, publisher []domain }{
 			ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown, ledger.TaskExecuted, ledger.CheckMade,
 		}},
 		{ledger.BudgetChain(""), []ledger.Kind{ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided}},
+		{ledger.HypothesesChain(""), []ledger.Kind{ledger.HypothesisObserved}},
 		{ledger.SnapshotsChain(""), []ledger.Kind{ledger.SnapshotTaken}},
 	},
 	applier: []domain{
@@ -105,7 +106,7 @@ var grants = map[string]rights{
 	"evidence":          {guardian: "INSERT"},
 	"evidence_refs":     {guardian: "INSERT"},
 	"agent_identity":    {applier: "INSERT"},
-	"causal_hypothesis": {guardian: "INSERT, UPDATE (observed, state)"},
+	"causal_hypothesis": {guardian: "INSERT, UPDATE (observed, state, measured)", effects: "UPDATE (observed, state, measured)"},
 	"mcp_tool_registry": {applier: "INSERT, UPDATE (status)"},
 	"plans":             {publisher: "INSERT"},
 	"runs":              {engine: "INSERT, UPDATE (state, doc, closed_at, value)"},
@@ -139,7 +140,7 @@ var grants = map[string]rights{
 // put one that does what its owner may on a table of their own.
 const functions = `prune_bodies, drop_packets, set_aside, move_hold, entry_follows, entry_waits, entry_bodied, entry_data, quoted, instant, sum_of, canonical, is_sealed,
 	keep_body, keep_tile, keep_entry, keep_end, keep_call, refuse_change, fit_checkpoint, fit_cosignature, fit_places, fit_tile, places_counted,
-	pruning_stated, stated_pruning, run_opened, hold_stated, call_stated, task_stated, check_stated, entry_stands`
+	pruning_stated, stated_pruning, run_opened, hold_stated, call_stated, task_stated, check_stated, forecast_stated, entry_stands`
 
 // roleName matches the names that a role may have here, since they are part of
 // statements.

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -60,7 +61,7 @@ func (t *tx) append(ctx context.Context, drafts ...ledger.Draft) ([]ledger.Recor
 		return nil, fmt.Errorf("%w: %d entries in %d chains at once, more than %d in %d", ledger.ErrInvalid, len(drafts), len(names), maxDrafts, maxChains)
 	}
 	// In one order everywhere, so that two writers never wait for each other.
-	slices.Sort(names)
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(last(a), last(b)), cmp.Compare(a, b)) })
 	for _, name := range names {
 		if err := t.lock(ctx, name); err != nil {
 			return nil, err
@@ -72,6 +73,14 @@ func (t *tx) append(ctx context.Context, drafts ...ledger.Draft) ([]ledger.Recor
 		}
 	}
 	return out, nil
+}
+
+// last is 1 for the chains that are locked after all others, and 0 for these.
+func last(chain string) int {
+	if strings.HasPrefix(chain, ledger.HypothesesChain("")) {
+		return 1
+	}
+	return 0
 }
 
 func (t *tx) extend(ctx context.Context, chain string, drafts []ledger.Draft, which []int, out []ledger.Record) error {

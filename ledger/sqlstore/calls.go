@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
@@ -176,7 +177,17 @@ func (s *Store) Settle(ctx context.Context, id string, e ledger.Effect) (ledger.
 		}
 		d := ofInvocation(r, ends[i.State], suffix, i.Attempt)
 		d.Refs = refs("output", i.OutputDigest)
-		_, err = t.state(ctx, d, ledger.AttemptData{ID: id, Attempt: i.Attempt, OutputDigest: i.OutputDigest, Abandoned: e.Abandoned, Stated: e.Stated, Snapshots: e.Snapshots})
+		if _, err = t.state(ctx, d, ledger.AttemptData{ID: id, Attempt: i.Attempt, OutputDigest: i.OutputDigest, Abandoned: e.Abandoned, Stated: e.Stated, Snapshots: e.Snapshots}); err != nil {
+			return i, err
+		}
+		if i.State == ledger.Settled && e.Observation != nil {
+			err = t.observe(ctx, *e.Observation)
+			for _, odd := range []error{sql.ErrNoRows, ledger.ErrConflict, ledger.ErrInvalid} {
+				if errors.Is(err, odd) {
+					err = nil // the call has happened all the same
+				}
+			}
+		}
 		return i, err
 	})
 }

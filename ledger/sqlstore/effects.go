@@ -15,7 +15,7 @@ import (
 
 // An invocation belongs to an origin, and so to several runs. Its own lock is taken
 // before those of chains, which are taken in the order of their names: the budget's,
-// then the run's. The entries about it are in the chain of the run that was last
+// then the run's; that of hypotheses comes last of all. The entries about it are in the chain of the run that was last
 // permitted to call.
 
 const selectInvocation = `SELECT chain, subject_key, salt, id, origin, action_digest, decision_id, task_id, hold_id, repeatable, permit, permit_until, unused, token,
@@ -203,7 +203,21 @@ func (s *Store) Authorize(ctx context.Context, run ledger.Run, a ledger.Authoriz
 			return nil
 		case ledger.Decide:
 		}
-		return t.decide(ctx, run, a, action, have, judge, &out)
+		var foreseen *ledger.Hypothesis
+		if err := t.decide(ctx, run, a, action, have, func(st ledger.Standing) (ledger.Ruling, error) {
+			r, err := judge(st)
+			foreseen = r.Hypothesis
+			return r, err
+		}, &out); err != nil || foreseen == nil {
+			return err
+		}
+		sealed, err := t.sealing(ctx, run.Chain())
+		if err != nil {
+			return err
+		}
+		h := *foreseen
+		h.AgentID = run.Agent
+		return t.foresee(ctx, h, sealed)
 	})
 	if err != nil {
 		return ledger.Authorized{Invocation: out.Invocation}, err
@@ -329,7 +343,7 @@ func (t *tx) decide(ctx context.Context, run ledger.Run, a ledger.Authorization,
 			return err
 		}
 	}
-	if err := t.decided(ctx, run, d, have.salt, ruling.Evidence); err != nil {
+	if err := t.decided(ctx, run, d, a.Operation, have.salt, ruling.Evidence); err != nil {
 		return err
 	}
 	out.Decision = d
@@ -437,7 +451,7 @@ func (t *tx) voided(ctx context.Context, id string) error {
 }
 
 // decided states a decision with its evidence.
-func (t *tx) decided(ctx context.Context, run ledger.Run, d ledger.Decision, salt []byte, evidence ledger.Packet) error {
+func (t *tx) decided(ctx context.Context, run ledger.Run, d ledger.Decision, operation string, salt []byte, evidence ledger.Packet) error {
 	sealed, err := t.sealing(ctx, run.Chain())
 	if err != nil {
 		return err
@@ -454,7 +468,8 @@ func (t *tx) decided(ctx context.Context, run ledger.Run, d ledger.Decision, sal
 	if salt, err = sealed.keepBytes(salt); err != nil {
 		return err
 	}
-	if _, err := t.exec(ctx, "INSERT INTO decisions (id, invocation, chain, salt, doc) VALUES ($1, $2, $3, $4, $5)", d.ID, d.Invocation, run.Chain(), salt, doc); err != nil {
+	if _, err := t.exec(ctx, "INSERT INTO decisions (id, invocation, chain, operation, at, salt, doc) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+		d.ID, d.Invocation, run.Chain(), operation, millis(d.DecidedAt), salt, doc); err != nil {
 		return err
 	}
 	draft := t.ofRun(run, ledger.DecisionMade, key(ledger.DecisionMade, d.ID))

@@ -7,116 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"strconv"
-	"strings"
 
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 )
-
-const selectHypothesis = "SELECT hypothesis_id, agent_id, description, inputs, prediction, risk_score, created_at, state, observed, tool_id FROM causal_hypothesis WHERE hypothesis_id = $1"
-
-func scanHypothesis(scan func(...any) error) (h ledger.Hypothesis, err error) {
-	var inputs, prediction, risk string
-	var observed sql.NullString
-	var at int64
-	err = scan(&h.HypothesisID, &h.AgentID, &h.Description, &inputs, &prediction, &risk, &at, &h.State, &observed, &h.ToolID)
-	h.Inputs, h.Prediction, h.RiskScore, h.CreatedAt = json.RawMessage(inputs), json.RawMessage(prediction), json.Number(risk), instant(at)
-	if observed.Valid {
-		h.Observed = json.RawMessage(observed.String)
-	}
-	return h, err
-}
-
-// fraction formats a number between 0 and 1 without an exponent, as databases do.
-func fraction(n json.Number) (json.Number, error) {
-	if len(n) <= 40 && json.Valid([]byte(n)) {
-		// A JSON number of that length, or no number at all.
-		if f, err := n.Float64(); err == nil && f >= 0 && f <= 1 {
-			if i := strings.IndexAny(string(n), "eE"); i < 0 || len(strings.TrimLeft(string(n[i+1:]), "+-0")) <= 2 {
-				if r, ok := new(big.Rat).SetString(string(n)); ok && r.Sign() >= 0 && r.Cmp(big.NewRat(1, 1)) <= 0 {
-					places, _ := r.FloatPrec()
-					return json.Number(r.FloatString(places)), nil
-				}
-			}
-		}
-	}
-	return "", fmt.Errorf("%w: a risk score of %.40q", ledger.ErrInvalid, string(n))
-}
-
-// StateHypothesis implements [ledger.Facts].
-func (s *Store) StateHypothesis(ctx context.Context, h ledger.Hypothesis) error {
-	return s.do(ctx, "state hypothesis "+h.HypothesisID, func(t *tx) error {
-		inputs, err := canonical(h.Inputs)
-		if err != nil {
-			return err
-		}
-		prediction, err := canonical(h.Prediction)
-		if err != nil {
-			return err
-		}
-		risk, err := fraction(h.RiskScore)
-		if err != nil {
-			return err
-		}
-		fresh, err := t.add(ctx, ledger.HypothesesChain(h.AgentID), func() (bool, error) {
-			have, err := scanHypothesis(t.row(ctx, selectHypothesis, h.HypothesisID).Scan)
-			return have.AgentID == h.AgentID && string(have.Inputs) == string(inputs) && string(have.Prediction) == string(prediction), err
-		})
-		if err != nil || !fresh {
-			return err
-		}
-		h.RiskScore = risk
-		h.Inputs, h.Prediction, h.CreatedAt, h.State, h.Observed = inputs, prediction, t.now, ledger.HypothesisOpen, nil
-		if _, err := t.exec(ctx, `INSERT INTO causal_hypothesis (hypothesis_id, agent_id, description, inputs, prediction, risk_score, created_at, state, tool_id)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, h.HypothesisID, h.AgentID, h.Description, string(inputs), string(prediction), h.RiskScore.String(),
-			millis(h.CreatedAt), string(h.State), h.ToolID); err != nil {
-			return err
-		}
-		_, err = t.state(ctx, ledger.Draft{Chain: ledger.HypothesesChain(h.AgentID), Key: key(ledger.HypothesisStated, h.HypothesisID), Kind: ledger.HypothesisStated, Agent: h.AgentID}, h)
-		return err
-	})
-}
-
-// ObserveHypothesis implements [ledger.Facts].
-func (s *Store) ObserveHypothesis(ctx context.Context, id string, observed json.RawMessage) error {
-	return s.do(ctx, "observe hypothesis "+id, func(t *tx) error {
-		raw, err := canonical(observed)
-		if err != nil {
-			return err
-		}
-		h, err := scanHypothesis(t.row(ctx, selectHypothesis, id).Scan)
-		if err != nil {
-			return err
-		}
-		chain := ledger.HypothesesChain(h.AgentID)
-		if err := t.lock(ctx, chain); err != nil {
-			return err
-		}
-		n, err := t.exec(ctx, "UPDATE causal_hypothesis SET observed = $2, state = $3 WHERE hypothesis_id = $1 AND state = $4",
-			id, string(raw), string(ledger.HypothesisMeasured), string(ledger.HypothesisOpen))
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			if h, err = scanHypothesis(t.row(ctx, selectHypothesis, id).Scan); err != nil || string(h.Observed) == string(raw) {
-				return err
-			}
-			return fmt.Errorf("%w: something else was observed", ledger.ErrConflict)
-		}
-		_, err = t.state(ctx, ledger.Draft{Chain: chain, Key: key(ledger.HypothesisObserved, id), Kind: ledger.HypothesisObserved, Agent: h.AgentID},
-			ledger.ObservedData{HypothesisID: id, Observed: raw})
-		return err
-	})
-}
-
-// Hypothesis implements [ledger.Facts].
-func (s *Store) Hypothesis(ctx context.Context, id string) (ledger.Hypothesis, error) {
-	return scanHypothesis(func(into ...any) error {
-		return s.one(ctx, fmt.Sprintf("find hypothesis %.120q", id), selectHypothesis, []any{id}, into...)
-	})
-}
 
 // TakeSnapshot implements [ledger.Facts].
 func (s *Store) TakeSnapshot(ctx context.Context, v ledger.Snapshot) error {

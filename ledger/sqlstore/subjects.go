@@ -438,5 +438,6 @@ func (t *tx) forget(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	return nil
+	_, err = t.exec(ctx, "DELETE FROM causal_hypothesis WHERE subject_key = $1", id)
+	return err
 }

@@ -136,17 +136,28 @@ CREATE TABLE agent_identity (
 	created_at     BIGINT NOT NULL
 );
 CREATE TABLE causal_hypothesis (
+	serial BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
 	hypothesis_id TEXT PRIMARY KEY,
 	agent_id      TEXT NOT NULL,
 	description   TEXT NOT NULL,
 	inputs        TEXT NOT NULL,
 	prediction    TEXT NOT NULL,
-	risk_score    NUMERIC NOT NULL,
+	risk_score    NUMERIC,
 	created_at    BIGINT NOT NULL,
 	state         TEXT NOT NULL,
-	observed      TEXT,
-	tool_id       TEXT NOT NULL
+	observed      TEXT CHECK (octet_length(observed) <= 262144),
+	-- How many KPIs were observed.
+	measured      INT NOT NULL DEFAULT 0,
+	tool_id       TEXT NOT NULL,
+	-- The key with which that of a run about a person is sealed, in place of description, inputs,
+	-- prediction and risk_score; observed is sealed with it, too.
+	subject_key   TEXT,
+	sealed        TEXT,
+	CHECK ((sealed IS NULL) = (subject_key IS NULL) AND (risk_score IS NULL) = (subject_key IS NOT NULL))
 );
+CREATE INDEX causal_hypothesis_tool ON causal_hypothesis (tool_id, serial);
+CREATE INDEX causal_hypothesis_agent ON causal_hypothesis (agent_id, serial);
+CREATE INDEX causal_hypothesis_subject ON causal_hypothesis (subject_key) WHERE subject_key IS NOT NULL;
 CREATE TABLE financial_ledger (
 	serial BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
 	tx_id      TEXT PRIMARY KEY,
@@ -276,10 +287,14 @@ CREATE TABLE decisions (
 	id    TEXT PRIMARY KEY,
 	invocation TEXT NOT NULL,
 	chain TEXT NOT NULL,
+	-- What is called, and when that was decided.
+	operation TEXT NOT NULL DEFAULT '',
+	at    BIGINT NOT NULL DEFAULT 0,
 	-- Of the action's digest; nowhere in the log.
 	salt  BYTEA,
 	doc   TEXT NOT NULL CHECK (octet_length(doc) <= 4194304)
 );
+CREATE INDEX decisions_operation ON decisions (operation, at);
 CREATE INDEX decisions_invocation ON decisions (invocation);
 CREATE TABLE barriers (
 	id         TEXT PRIMARY KEY,
@@ -870,6 +885,46 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER stated AFTER INSERT ON checks DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION check_stated();
 
+-- A prediction is stated with its row, and what is observed of it is added: KPIs that it names, each
+-- once, as the entry says that counts them. What is sealed is not looked at.
+CREATE FUNCTION forecast_stated() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE said TEXT; fresh JSON; fits BOOLEAN := false;
+	its_key TEXT := CASE WHEN TG_OP = 'INSERT' THEN 'hypothesis.stated/' || NEW.hypothesis_id ELSE 'hypothesis.observed/' || NEW.hypothesis_id || '/' || NEW.measured END;
+BEGIN
+	IF TG_RELID = 'causal_hypothesis'::regclass THEN
+		SELECT entry_data(e.bytes, 'evidence') INTO said FROM entries e WHERE e.chain = 'hypotheses/' || NEW.agent_id AND e.key = its_key;
+	END IF;
+	IF TG_OP = 'INSERT' THEN
+		fits := (NEW.state, NEW.measured) = ('stated', 0) AND NEW.observed IS NULL
+			AND CASE WHEN NEW.subject_key IS NULL THEN said = '{"agent_id":' || quoted(NEW.agent_id) || ',"created_at":' || instant(NEW.created_at) || ',"description":' || quoted(NEW.description)
+					|| ',"hypothesis_id":' || quoted(NEW.hypothesis_id) || ',"inputs":' || NEW.inputs || ',"prediction":' || NEW.prediction || ',"risk_score":' || NEW.risk_score
+					|| ',"state":"stated"' || concat(',"tool_id":' || quoted(nullif(NEW.tool_id, ''))) || '}'
+				ELSE said = '' AND is_sealed(NEW.sealed, NEW.subject_key) END;
+	ELSIF NEW.measured > OLD.measured AND NEW.measured <= 32 AND NEW.state = 'observed' THEN
+		IF NEW.subject_key IS NOT NULL THEN
+			fits := said = '' AND is_sealed(NEW.observed, NEW.subject_key);
+		ELSIF said <> '' THEN
+			fresh := said::json -> 'observed';
+			fits := said = '{"hypothesis_id":' || quoted(NEW.hypothesis_id) || ',"observed":' || canonical(fresh) || '}'
+				AND NEW.observed = canonical(NEW.observed::json)
+				AND NEW.observed::jsonb = coalesce(OLD.observed, '{}')::jsonb || fresh::jsonb
+				AND (SELECT count(*) FROM json_object_keys(fresh)) = NEW.measured - OLD.measured
+				AND (SELECT count(*) FROM json_object_keys(NEW.observed::json)) = NEW.measured
+				AND NOT EXISTS (SELECT FROM json_each(fresh) AS m (name, value) WHERE NOT (
+					octet_length(m.name) BETWEEN 1 AND 256 AND m.name !~ '[\u0001-\u001f\u007f]'
+					AND EXISTS (SELECT FROM json_array_elements(NEW.prediction::json -> 'kpis') AS k (kpi) WHERE k.kpi ->> 'variable' = m.name)
+					AND CASE json_typeof(m.value) WHEN 'number' THEN octet_length(m.value #>> '{}') <= 32 AND abs((m.value #>> '{}')::numeric) <= 1e300
+						WHEN 'string' THEN octet_length(m.value #>> '{}') BETWEEN 1 AND 256 AND m.value #>> '{}' !~ '[\u0001-\u001f\u007f]' ELSE false END));
+		END IF;
+	END IF;
+	IF NOT coalesce(fits, false) THEN
+		RAISE EXCEPTION 'no entry of the ledger says that of the hypothesis %', NEW.hypothesis_id USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER stated AFTER INSERT ON causal_hypothesis DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION forecast_stated();
+CREATE CONSTRAINT TRIGGER observed AFTER UPDATE ON causal_hypothesis DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION forecast_stated();
+
 -- The entries on which these rows rest are such as the sequencer takes, and say what the rows do: who
 -- may change the rows states nothing by what will be set aside, nor something else than they have.
 CREATE FUNCTION entry_stands() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -928,6 +983,14 @@ BEGIN
 			|| '"made_at":' || instant(floor(extract(epoch FROM (d ->> 'made_at')::timestamptz) * 1000)::bigint) || ',"node":' || quoted(c.node)
 			|| ',"number":' || c.number || ',"origin":' || quoted(c.origin) || concat(',"output_digest":' || quoted(nullif(d ->> 'output_digest', '')))
 			|| ',"root":' || quoted(d ->> 'root') || concat(',"snapshots":' || canonical(d -> 'snapshots')) || ',"state":' || quoted(d ->> 'state') || ',"visit":' || c.visit || ',"workflow":' || quoted(c.workflow) || '}';
+	ELSIF NEW.kind = 'hypothesis.observed' THEN
+		part := regexp_match(about, '^(.*)/([0-9]+)$');
+		-- Its row has it, and was there before.
+		fits := EXISTS (SELECT FROM causal_hypothesis x JOIN entries e ON e.chain = NEW.chain AND e.key = 'hypothesis.stated/' || part[1] AND e.serial < NEW.serial
+			WHERE x.hypothesis_id = part[1] AND NEW.chain = 'hypotheses/' || x.agent_id AND x.measured::text = part[2]
+			AND convert_from(NEW.bytes, 'UTF8')::json ->> 'agent' = x.agent_id AND (said = '') = (x.subject_key IS NOT NULL)
+			AND (said = '' OR x.observed::jsonb @> (d -> 'observed')::jsonb));
+		want := '{"hypothesis_id":' || quoted(part[1]) || ',"observed":' || canonical(d -> 'observed') || '}';
 	ELSE
 		part := regexp_match(about, '^(.*)/([0-9]+)(/resolved|/abandoned)?$');
 		SELECT * INTO i FROM invocations x WHERE x.id = part[1];
@@ -966,7 +1029,7 @@ BEGIN
 	RETURN NULL;
 END $$;
 CREATE CONSTRAINT TRIGGER stands AFTER INSERT ON entries DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.kind IN
-		('hold.opened', 'hold.running', 'hold.posted', 'hold.voided', 'hold.expired', 'task.executed', 'check.made',
+		('hold.opened', 'hold.running', 'hold.posted', 'hold.voided', 'hold.expired', 'task.executed', 'check.made', 'hypothesis.observed',
 		'invocation.permitted', 'invocation.calling', 'invocation.released', 'invocation.settled', 'invocation.unknown'))
 	EXECUTE FUNCTION entry_stands();
 
@@ -978,7 +1041,7 @@ DECLARE f TEXT;
 BEGIN
 	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_tile()', 'keep_entry()', 'fit_checkpoint()', 'fit_cosignature()', 'entry_waits(BIGINT, BOOLEAN)', 'places_counted()', 'hold_stated()', 'call_stated()', 'fit_places()', 'fit_tile()', 'refuse_change()', 'keep_end()', 'keep_call()', 'entry_bodied(BYTEA)', 'set_aside(BIGINT[], TEXT[])',
 			'prune_bodies(TEXT, BIGINT)', 'drop_packets()', 'pruning_stated()', 'stated_pruning()',
-			'quoted(TEXT)', 'instant(BIGINT)', 'sum_of(BIGINT, TEXT)', 'canonical(JSON, INT)', 'is_sealed(TEXT, TEXT)', 'entry_data(BYTEA, TEXT)', 'task_stated()', 'check_stated()', 'entry_stands()',
+			'quoted(TEXT)', 'instant(BIGINT)', 'sum_of(BIGINT, TEXT)', 'canonical(JSON, INT)', 'is_sealed(TEXT, TEXT)', 'entry_data(BYTEA, TEXT)', 'task_stated()', 'check_stated()', 'forecast_stated()', 'entry_stands()',
 			'entry_follows(BIGINT, BYTEA, TEXT, BIGINT, TEXT, TEXT, BYTEA)', 'move_hold(TEXT, TEXT, BOOLEAN, BIGINT)', 'run_opened()'] LOOP
 		EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp SET standard_conforming_strings = on', f, current_schema());
 		-- Triggers fire without it: who has it may put one on a table of their own.

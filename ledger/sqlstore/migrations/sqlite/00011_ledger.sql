@@ -120,17 +120,28 @@ CREATE TABLE agent_identity (
 	created_at     INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE causal_hypothesis (
-	hypothesis_id TEXT PRIMARY KEY,
+	serial INTEGER PRIMARY KEY AUTOINCREMENT,
+	hypothesis_id TEXT NOT NULL UNIQUE,
 	agent_id      TEXT NOT NULL,
 	description   TEXT NOT NULL,
 	inputs        TEXT NOT NULL,
 	prediction    TEXT NOT NULL,
-	risk_score    TEXT NOT NULL,
+	risk_score    TEXT,
 	created_at    INTEGER NOT NULL,
 	state         TEXT NOT NULL,
-	observed      TEXT,
-	tool_id       TEXT NOT NULL
+	observed      TEXT CHECK (octet_length(observed) <= 262144),
+	-- How many KPIs were observed.
+	measured      INTEGER NOT NULL DEFAULT 0,
+	tool_id       TEXT NOT NULL,
+	-- The key with which that of a run about a person is sealed, in place of description, inputs,
+	-- prediction and risk_score; observed is sealed with it, too.
+	subject_key   TEXT,
+	sealed        TEXT,
+	CHECK ((sealed IS NULL) = (subject_key IS NULL) AND (risk_score IS NULL) = (subject_key IS NOT NULL))
 ) STRICT;
+CREATE INDEX causal_hypothesis_tool ON causal_hypothesis (tool_id, serial);
+CREATE INDEX causal_hypothesis_agent ON causal_hypothesis (agent_id, serial);
+CREATE INDEX causal_hypothesis_subject ON causal_hypothesis (subject_key) WHERE subject_key IS NOT NULL;
 CREATE TABLE financial_ledger (
 	serial INTEGER PRIMARY KEY AUTOINCREMENT,
 	tx_id      TEXT NOT NULL UNIQUE,
@@ -260,10 +271,14 @@ CREATE TABLE decisions (
 	id    TEXT PRIMARY KEY,
 	invocation TEXT NOT NULL,
 	chain TEXT NOT NULL,
+	-- What is called, and when that was decided.
+	operation TEXT NOT NULL DEFAULT '',
+	at    INTEGER NOT NULL DEFAULT 0,
 	-- Of the action's digest; nowhere in the log.
 	salt  BLOB,
 	doc   TEXT NOT NULL CHECK (octet_length(doc) <= 4194304)
 ) STRICT;
+CREATE INDEX decisions_operation ON decisions (operation, at);
 CREATE INDEX decisions_invocation ON decisions (invocation);
 CREATE TABLE barriers (
 	id         TEXT PRIMARY KEY,
