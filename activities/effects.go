@@ -211,7 +211,7 @@ func (f *Effects) act(ctx, store, wanted context.Context, e *effect, call *contr
 	// What is known is recorded also if the worker stops, or the call was cancelled.
 	store, stop := context.WithTimeout(context.WithoutCancel(store), settleTime)
 	defer stop()
-	return f.settle(ctx, store, e, call, claim{i.Attempt, token}, output, answer.Snapshots, err)
+	return f.settle(ctx, store, e, call, claim{i.Attempt, token, p.Decision}, output, answer.Snapshots, err)
 }
 
 // lateUse is the failure of a call whose permit was not used in time. Nothing was sent:
@@ -230,10 +230,11 @@ type answered struct {
 	Error  *contract.ErrorPayload `json:"error,omitempty"`
 }
 
-// claim is a call that was begun here, with the token that ends it.
+// claim is a call that was begun here, with the token that ends it, and the decision that permits it.
 type claim struct {
-	attempt int
-	token   string
+	attempt  int
+	token    string
+	decision string
 }
 
 // settle records how a call ended. A failure has its own snapshots.
@@ -256,6 +257,7 @@ func (f *Effects) settle(ctx, store context.Context, e *effect, call *contract.C
 		record.Output = whole
 		settlement.OutputDigest = plan.DigestOf(whole)
 		settlement.Spent = charged(e.node.spec, output, e.input)
+		settlement.Observation = f.observed(store, e, begun.decision, whole)
 		settlement.Result, err = json.Marshal(map[string]string{"output_digest": settlement.OutputDigest})
 	case known.Kind.NothingSent():
 		settlement.State = ledger.Released

@@ -66,6 +66,10 @@ type Judge interface {
 	Permitted(p ledger.Packet) (Waiting, error)
 	// Outcome are those who state what a call did, where nobody knows, or none.
 	Outcome() []plan.Group
+	// Observes reports whether anything is measured of calls of an operation, and Observe gives what was,
+	// of one that has succeeded, by the record of its decision; or nil.
+	Observes(operation string) bool
+	Observe(operation string, record, args, output json.RawMessage) *ledger.Observation
 	// MaySign are those of policy.Interested who may approve, and alone reports that nobody
 	// signs for another.
 	MaySign() (may []string, alone bool)

@@ -39,6 +39,9 @@ func (f *Effects) resolve(ctx, store context.Context, e *effect, call *contract.
 		if err := f.keep(store, e, output, "verified", &settlement); err != nil {
 			return contract.Outcome{}, err
 		}
+		if whole, err := plan.Canonical(output); err == nil {
+			settlement.Observation = f.observed(store, e, i.DecisionID, whole)
+		}
 	}
 	i, err = persist(store, func() (ledger.Invocation, error) { return f.Store.Settle(store, e.id, settlement) })
 	switch {
