@@ -50,6 +50,7 @@ var reaches = []reach{
 
 	{"user effects", "what a permitted call did", []string{"invocations", "snapshots"}, rows},
 	{"user effects", "what a permitted call did", slices.Concat(ofCalls, []string{"check.made", "snapshot.taken"}), forged},
+	{"user effects", "add what was measured", []string{"hypothesis.observed"}, forged},
 	{"user effects", "add rows that nothing refers to", []string{"blobs", "bodies", "pending"}, []Class{RowAdded}},
 	{"user tools", "add rows that nothing refers to", []string{"blobs"}, []Class{RowAdded}},
 	{"user applier", "add rows that nothing refers to", []string{"bodies", "pending"}, []Class{RowAdded}},

@@ -191,6 +191,10 @@ func history(t *testing.T, open Open) {
 	done.Spent = &spent
 	failed := settled(1, "")
 	failed.OutputDigest, failed.Result = "", json.RawMessage(`{"error":{"kind":"tool_error"}}`)
+	refused := Ask("c-1", "action")
+	refused.Operation = "files/write"
+	_, err := s.Authorize(ctx, run(), refused, Rule(ledger.Reject))
+	require.NoError(t, err)
 	begun("c-1", "files/write")
 	end("c-1", done)
 	begun("c-2", "files/write")

@@ -60,6 +60,8 @@ var mutations = []mutant.Mutation{
 	{Name: "values outlive whom they are about", Replace: [][2]string{{"SET doc = $3, value = NULL", "SET doc = $3"}}, Tests: "values"},
 	{Name: "values under legal hold go", Replace: [][2]string{{"|| root NOT IN (SELECT chain FROM legal_holds)", "|| root IS NOT NULL"}}, Tests: "values"},
 	{Name: "an envelope counts twice", Replace: [][2]string{{"root = $2 AND digest = $3", "root = $2 AND digest = $3 || 'no'"}}, Tests: "orders"},
+	{Name: "forecasts outlive whom they are about", Replace: [][2]string{{"DELETE FROM causal_hypothesis WHERE subject_key = $1", "DELETE FROM causal_hypothesis WHERE subject_key = $1 || 'no'"}}, Tests: "hypotheses"},
+	{Name: "decisions that permitted nothing are calls", Replace: [][2]string{{"AND i.decision_id = d.id", ""}}, Tests: "history"},
 	{Name: "a paused run is paused", Replace: [][2]string{{"SELECT n, kind FROM orders", "SELECT n, kind || 'no' FROM orders"}}, Tests: "orders"},
 	{Name: "open runs are passed over", Replace: [][2]string{{"ORDER BY workflow, root LIMIT", "ORDER BY serial LIMIT"}}, Tests: "ends"},
 	{Name: "indexes have gaps", Replace: [][2]string{{"$2::bigint + o - 1", "$2::bigint + o * 2 - 1"}}, Tests: "tiles"},
