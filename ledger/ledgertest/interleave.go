@@ -96,6 +96,13 @@ func interleavings(t *testing.T, open func() Open) {
 	})
 }
 
+// predicted is a hypothesis of the agent of all runs, about the KPIs a and b.
+func predicted(id string) ledger.Hypothesis {
+	return ledger.Hypothesis{
+		HypothesisID: id, AgentID: run().Agent, Inputs: json.RawMessage(`{}`), Prediction: json.RawMessage(`{"kpis":[{"variable":"a"},{"variable":"b"}]}`), RiskScore: "1e-3",
+	}
+}
+
 // do does the action, and gives errors that it must not have.
 func (a action) do(t testing.TB, s ledger.Store, key *ledger.Key) error {
 	ctx, cancel := t.Context(), context.CancelFunc(func() {})
@@ -127,6 +134,7 @@ func (a action) ask(ctx context.Context, t testing.TB, s ledger.Store, key *ledg
 	}
 	far := ledger.At(time.Unix(1<<33, 0))
 	doc := json.RawMessage(fmt.Sprintf(`{"z": %d, "a": "<\u0000\u2028>", "n": 1.50e+1}`, a.B))
+	measured := ledger.Observation{Hypothesis: id, Observed: json.RawMessage(fmt.Sprintf(`{%q:%d}`, []string{"a", "b", "a"}[a.A], a.B))}
 	invocation := id + name[:1+a.B%2]
 	switch a.Op {
 	case "open run":
@@ -202,7 +210,11 @@ func (a action) ask(ctx context.Context, t testing.TB, s ledger.Store, key *ledg
 			cost := usd(t, int64(a.B))
 			ask.Cost, ask.Overdraft = &cost, a.B == 3
 		}
-		return no(s.Authorize(ctx, r, ask, Rule(map[string]string{"authorize": ledger.Approve, "deny": "REJECT"}[a.Op])))
+		word := map[string]string{"authorize": ledger.Approve, "deny": "REJECT"}[a.Op]
+		if a.B == 2 {
+			return no(s.Authorize(ctx, r, ask, foresees(word, predicted(id))))
+		}
+		return no(s.Authorize(ctx, r, ask, Rule(word)))
 	case "claim":
 		i, err := s.Invocation(ctx, invocation)
 		if err != nil {
@@ -218,12 +230,14 @@ func (a action) ask(ctx context.Context, t testing.TB, s ledger.Store, key *ledg
 		if e.Abandoned = a.Op == "abandon"; a.Op == "settle" {
 			e = settled(a.B, name)
 		}
-		e.Token = name
+		e.Token, e.Observation = name, &measured
 		return no(s.Settle(ctx, invocation, e))
 	case "hypothesis":
-		return s.StateHypothesis(ctx, ledger.Hypothesis{HypothesisID: id, AgentID: name, Inputs: doc, Prediction: json.RawMessage(`{"kpis":[{"variable":"a"},{"variable":"b"}]}`), RiskScore: "1e-3"})
+		h := predicted(id)
+		h.Inputs = doc
+		return s.StateHypothesis(ctx, h)
 	case "observe":
-		return s.ObserveHypothesis(ctx, id, json.RawMessage(fmt.Sprintf(`{%q:%d}`, []string{"a", "b", "a"}[a.A], a.B)))
+		return s.ObserveHypothesis(ctx, id, measured.Observed)
 	case "snapshot":
 		return s.TakeSnapshot(ctx, ledger.Snapshot{Server: id, Fingerprint: name, Digest: digest(name)})
 	case "append":
