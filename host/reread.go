@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"slices"
 	"sync"
 
@@ -15,6 +16,7 @@ import (
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/guardian"
+	"chimera.ai/engine/guardian/causal"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
@@ -44,6 +46,9 @@ type reader struct {
 
 	mu   sync.Mutex
 	last activities.Workbench
+	// models are the files of the models that the policies of these texts name.
+	models   []string
+	modelsOf [sha256.Size]byte
 }
 
 // rules are what files of a catalog, of a policy and of one in shadow say.
@@ -87,17 +92,10 @@ func (r *reader) workbench() activities.Workbench {
 
 // read returns the last workbench where nothing has changed. It takes what was read of the registry.
 func (r *reader) read(registered *catalog.Catalog, of string, away error) (activities.Workbench, error) {
-	texts, hash := map[string][]byte{}, sha256.New()
-	if r.files != nil {
-		for _, name := range slices.Concat(r.files.Policy, r.files.Shadow, named(r.files.Catalog)) {
-			text, err := readFile(name, maxCatalog)
-			if err != nil {
-				return activities.Workbench{}, fmt.Errorf("read the catalog or the policy: %w", err)
-			}
-			texts[name] = text
-			digest := sha256.Sum256(text)
-			hash.Write(digest[:])
-		}
+	hash := sha256.New()
+	texts, model, err := r.texts(hash)
+	if err != nil {
+		return activities.Workbench{}, err
 	}
 	if away != nil {
 		return activities.Workbench{}, fmt.Errorf("read the registry of tools: %w", away)
@@ -109,8 +107,7 @@ func (r *reader) read(registered *catalog.Catalog, of string, away error) (activ
 	}
 	said := r.rules
 	if r.files != nil {
-		var err error
-		if said, err = parseRules(r.files, texts); err != nil {
+		if said, err = parseRules(r.files, texts, model); err != nil {
 			return activities.Workbench{}, err
 		}
 	}
@@ -126,16 +123,47 @@ func (r *reader) read(registered *catalog.Catalog, of string, away error) (activ
 	return bench, nil
 }
 
+// texts reads the files, all into a hash, and says what the file of a model has.
+func (r *reader) texts(all hash.Hash) (texts map[string][]byte, model func(name string) ([]byte, error), err error) {
+	texts = map[string][]byte{}
+	if r.files == nil {
+		return texts, nil, nil
+	}
+	policies := slices.Concat(r.files.Policy, r.files.Shadow)
+	for _, name := range slices.Concat(policies, named(r.files.Catalog)) {
+		text, err := readFile(name, maxCatalog)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read the catalog or the policy: %w", err)
+		}
+		texts[name] = text
+		digest := sha256.Sum256(text)
+		all.Write(digest[:])
+	}
+	if now := [sha256.Size]byte(all.Sum(nil)); r.modelsOf != now {
+		r.models, r.modelsOf = modelFiles(policies, texts), now
+	}
+	models, away := map[string][]byte{}, map[string]error{}
+	for _, name := range r.models {
+		text, err := readFile(name, causal.MaxFile)
+		models[name], away[name] = text, err
+		digest := sha256.Sum256(text)
+		all.Write(digest[:])
+	}
+	return texts, func(name string) ([]byte, error) {
+		return models[name], away[name]
+	}, nil
+}
+
 // invalid is the error of files with findings.
 type invalid struct{ found diag.Diagnostics }
 
 func (e invalid) Error() string { return e.found[0].Summary }
 
-func parseRules(files *Files, texts map[string][]byte) (said rules, err error) {
+func parseRules(files *Files, texts map[string][]byte, model func(name string) ([]byte, error)) (said rules, err error) {
 	base, ds := parseCatalog(named(files.Catalog), texts)
-	bundle, found := parsePolicy(files.Policy, texts)
+	bundle, found := parsePolicy(files.Policy, texts, model)
 	ds = append(ds, found...)
-	shadow, found := parsePolicy(files.Shadow, texts)
+	shadow, found := parsePolicy(files.Shadow, texts, model)
 	if ds = append(ds, found...); ds.HasErrors() {
 		return said, invalid{ds}
 	}

@@ -18,7 +18,6 @@ import (
 	"chimera.ai/engine/ledger/witness"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/payload"
-	"chimera.ai/engine/policy"
 	"chimera.ai/engine/redact"
 	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
@@ -68,37 +67,6 @@ func parseCatalog(files []string, texts map[string][]byte) (all *catalog.Catalog
 		return nil, ds
 	}
 	return all, ds
-}
-
-// LoadPolicy reads the files of the operator's policy bundle. It also returns the
-// texts, by file, for showing the findings. The error means that a file cannot be
-// read. The policy is nil if there is an error, one among the findings, or no file.
-func LoadPolicy(files []string) (*policy.Bundle, map[string][]byte, diag.Diagnostics, error) {
-	texts := make(map[string][]byte, len(files))
-	for _, file := range files {
-		text, err := readFile(file, maxCatalog)
-		if err != nil {
-			return nil, nil, nil, fmt.Errorf("read the policy: %w", err)
-		}
-		texts[file] = text
-	}
-	bundle, ds := parsePolicy(files, texts)
-	return bundle, texts, ds, nil
-}
-
-func parsePolicy(files []string, texts map[string][]byte) (*policy.Bundle, diag.Diagnostics) {
-	var parts []*policy.Bundle
-	var ds diag.Diagnostics
-	for _, file := range files {
-		part, found := policy.Parse(compiler.Source{Name: file, Text: texts[file]})
-		ds = append(ds, found...)
-		parts = append(parts, part)
-	}
-	if ds.HasErrors() {
-		return nil, ds
-	}
-	merged, found := policy.Merge(parts...)
-	return merged, append(ds, found...)
 }
 
 // Store returns the configured store, with absolute paths. It resolves only the
@@ -280,7 +248,7 @@ func (o *Options) settleTools(c config.Config) {
 // relied are the files by which a worker of a configuration decides what it does, itself included, and more.
 func relied(c config.Config, more ...string) []string {
 	all := slices.Concat([]string{c.File, c.CatalogFile, c.ToolsFile, c.Trust.Bootstrap, c.Trust.Seen, c.PKCS11.Module},
-		c.PolicyFiles, c.Guardian.Shadow, c.TemporalCertificates(), more)
+		c.PolicyFiles, c.Guardian.Shadow, readableModels(slices.Concat(c.PolicyFiles, c.Guardian.Shadow)), c.TemporalCertificates(), more)
 	for _, key := range []config.Secret{c.Ledger.Key, c.Guardian.Key} {
 		if key.OnToken() {
 			if u, err := pkcs11.Parse(key.Reveal()); err == nil {

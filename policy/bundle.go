@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/guardian/causal"
 	"chimera.ai/engine/internal/embedded"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
@@ -45,6 +46,13 @@ type Bundle struct {
 	// Unmodelled are the operations, as "provider/operation", whose effects are
 	// accepted without a causal model.
 	Unmodelled []string
+	// UnmodelledAt is the place of the list; of several files, of the first.
+	UnmodelledAt diag.Range `json:"-"`
+	// Models are the causal models, each of which is about other operations. Those that a policy file
+	// names are there once [Bundle.Load] has read them.
+	Models []*causal.Model `json:",omitempty"`
+	// ModelFiles are the files that the models are in, in their order.
+	ModelFiles []ModelFile `json:"-"`
 	Rules      []Rule
 	// Range is the place of the version. It is invalid for a policy made by
 	// code.
@@ -167,10 +175,15 @@ func (r *Rule) point(v *syntax.Value, offset int) diag.Range {
 // of them. Nil bundles are left out; the result is nil if all are, or if the
 // diagnostics contain an error.
 //
-// A reason to lift names a soft rule of the bundle, since a hard one rejects.
+// A reason to lift names a soft rule of the bundle, since a hard one rejects. The models that a file
+// names must have been read: see [Bundle.Load]. An operation has one model.
 func Merge(files ...*Bundle) (*Bundle, diag.Diagnostics) {
 	merged, ds := merge(files)
 	ds = append(ds, merged.lifts()...)
+	for _, p := range files {
+		ds = append(ds, p.Unloaded()...)
+		ds = append(ds, merged.doubted(p)...)
+	}
 	ds.Sort()
 	if ds.HasErrors() {
 		return nil, ds
@@ -190,10 +203,16 @@ func (p *Bundle) Digest() string {
 	c.Review = byJSON(p.Review)
 	c.MaySign = slices.Sorted(slices.Values(p.MaySign))
 	c.Allow, c.Unmodelled, c.Rules = byJSON(p.Allow), byJSON(p.Unmodelled), byJSON(p.Rules)
+	if c.Models = nil; len(p.Models) > 0 {
+		c.Models = byJSON(p.Models)
+	}
 	text, err := json.Marshal(c)
-	if err != nil {
-		// Only a threshold made by code can be invalid JSON.
+	switch {
+	case err != nil:
+		// Only a threshold or a model made by code can be invalid JSON.
 		text = []byte(err.Error())
+	case p.Unloaded() != nil:
+		text = append(text, "\x00its models are not there"...) // nobody activates it by mistake
 	}
 	return plan.DigestOf(append([]byte("policy-bundle/1\x00"), text...))
 }
@@ -308,7 +327,24 @@ func merge(files []*Bundle) (*Bundle, diag.Diagnostics) {
 		merged.MaySign = append(merged.MaySign, p.MaySign...)
 		merged.NoDelegation = merged.NoDelegation || p.NoDelegation
 		merged.Allow = append(merged.Allow, p.Allow...)
-		merged.Unmodelled = append(merged.Unmodelled, p.Unmodelled...)
+		if merged.Unmodelled = append(merged.Unmodelled, p.Unmodelled...); merged.UnmodelledAt == (diag.Range{}) {
+			merged.UnmodelledAt = p.UnmodelledAt
+		}
+		for i, m := range p.Models {
+			at := p.ModelAt(i)
+			for _, name := range m.Operations {
+				once("a model of "+fields.Quote(name), at)
+			}
+			if merged.Models = append(merged.Models, m); len(merged.Models) == MaxModels+1 {
+				ds.Add(diag.Diagnostic{
+					Code: diag.PlanLimits, Summary: fmt.Sprintf("the bundle has more than %d models", MaxModels), Subject: at,
+				})
+			}
+			merged.ModelFiles = append(merged.ModelFiles, ModelFile{Range: at})
+			if i < len(p.ModelFiles) {
+				merged.ModelFiles[len(merged.ModelFiles)-1].Path = p.ModelFiles[i].Path
+			}
+		}
 		merged.Rules = append(merged.Rules, p.Rules...)
 	}
 	ds.Sort()

@@ -27,6 +27,7 @@ var BundleFields = &fields.Table{What: "a policy bundle", Fields: []fields.Field
 	fields.Optional("caps", fields.FormMap, "the bounds of one run"),
 	fields.Optional("allow", fields.FormList, "the list of effects that are allowed; irreversible ones need an entry"),
 	fields.Optional("unmodelled", fields.FormList, "the list of operations, as `provider/operation`, that are accepted without a causal model"),
+	fields.Optional("models", fields.FormList, "the list of files of causal models, by their paths from the folder of this file").Called("model", "causal_models"),
 	fields.Optional("rules", fields.FormList, "the list of predicates that every action must meet"),
 }}
 
@@ -113,7 +114,8 @@ const (
 
 // Parse reads a policy file (kind: PolicyBundle) of one document, YAML or JSON. A
 // bundle may span several files: see [Merge]. The policy is nil if and only if the
-// diagnostics contain an error. Parse is pure.
+// diagnostics contain an error. Parse is pure, and so does not read the files of models that the
+// policy names: see [Bundle.Load].
 func Parse(src diag.Source) (*Bundle, diag.Diagnostics) {
 	u := embedded.NewExpressions(fields.NewReader(src), func(string) bool { return false })
 	p := readPolicy(u)
@@ -157,7 +159,10 @@ func readPolicy(u *embedded.Expressions) *Bundle {
 			})
 		}
 	}
-	p.Unmodelled = operationList(u.Reader, r.Get("unmodelled"), "unmodelled")
+	if v := r.Get("unmodelled"); v != nil {
+		p.Unmodelled, p.UnmodelledAt = operationList(u.Reader, v, "unmodelled"), v.Range()
+	}
+	readModels(u.Reader, p, r.Get("models"))
 	for _, v := range entries(u.Reader, r.Get("rules"), "rules") {
 		readRule(u, p, v)
 	}

@@ -347,6 +347,7 @@ func policySchema() obj {
 		}),
 		"allow":      entries(tableSchema(policy.AllowFields, with(map[string]obj{}))),
 		"unmodelled": names(pattern(policy.OperationNames)),
+		"models":     append(uniqueTexts(pattern(policy.ModelPaths)), "minItems", 1, "maxItems", policy.MaxModels),
 		"rules": entries(append(tableSchema(policy.RuleFields, map[string]obj{
 			"id":         pattern(fields.NodeIDs),
 			"type":       enum(policy.RuleTypes),
