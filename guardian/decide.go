@@ -11,6 +11,8 @@ import (
 
 	"chimera.ai/engine/approval"
 	"chimera.ai/engine/expr"
+	"chimera.ai/engine/guardian/causal"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
@@ -65,9 +67,10 @@ type Facts struct {
 	Review bool
 	// Approved reports that people have approved this action, knowing of the reasons in
 	// Lifted.
-	Approved   bool
-	Lifted     []string
-	Budget     Budget
+	Approved bool
+	Lifted   []string
+	Budget   Budget
+	// Simulation is what is known of the risk. If it is nil, the models of the bundle say that.
 	Simulation *Simulation
 	// Shadow reports that nothing follows from the decision.
 	Shadow bool
@@ -114,6 +117,8 @@ type Simulation struct {
 	// Risk is the probability that a bound is broken: a JSON number from 0 to 1.
 	Risk    string `json:"risk"`
 	Summary string `json:"summary,omitempty"`
+	// Prediction is all that the model says. It is nil where only a risk is given.
+	Prediction *causal.Prediction `json:"prediction,omitempty"`
 }
 
 // Record is a decision with all that it rests on.
@@ -180,7 +185,7 @@ func (g *Gate) Decide(a *Action, salt []byte, facts Facts) *Record {
 	d := &decision{gate: g, action: a, facts: facts}
 	d.record = Record{
 		Objections: []Objection{}, Rules: []RuleResult{}, PolicyDigest: g.digest,
-		Budget: facts.Budget, Simulation: facts.Simulation, Calls: facts.Calls, Approved: facts.Approved,
+		Budget: facts.Budget, Calls: facts.Calls, Approved: facts.Approved,
 		Engine: fmt.Sprintf("guardian/%d expr/%d", Version, plan.ExprVersion), Mode: Enforce,
 	}
 	if facts.Shadow {
@@ -335,7 +340,9 @@ type decision struct {
 	facts     Facts
 	operation *operation
 	vars      expr.Vars
-	record    Record
+	// inputs are the decoded inputs of the action.
+	inputs any
+	record Record
 }
 
 func (d *decision) object(w Word, reason, detail string) {
@@ -363,7 +370,7 @@ func (d *decision) understand(salt []byte) error {
 	if d.record.InputDigest, err = d.action.Digest(salt); err != nil {
 		return err
 	}
-	d.vars = variables(doc, d.facts.At)
+	d.vars, d.inputs = variables(doc, d.facts.At), doc["inputs"]
 	pinned, _ := doc["pinned"].(string)
 	o := d.gate.operations[d.action.Operation]
 	pure := d.action.Effect == plan.Pure
@@ -493,13 +500,24 @@ func (d *decision) budget() {
 // risk objects to an action that is riskier than the bundle allows, or whose risk is
 // not known.
 func (d *decision) risk() {
-	s := d.facts.Simulation
-	if s == nil {
-		if d.action.Effect != plan.Pure && !d.gate.unmodelled[d.action.Operation] {
-			d.object(Escalate, CausalRisk, "no causal model says what it leads to")
-		}
+	s, err := d.foresee()
+	var outside *causal.OutsideError
+	switch operation := d.action.Operation; {
+	case errors.As(err, &outside) && d.gate.unmodelled[operation]:
+		return
+	case outside != nil:
+		d.object(Escalate, CausalRisk, "the causal model is not valid for the call: "+excerpt.Clip(outside.Error(), maxWhy))
+		return
+	case err != nil:
+		d.object(Reject, SimulationError, "nothing can be predicted: "+excerpt.Clip(err.Error(), maxWhy))
+		return
+	case s == nil && d.action.Effect != plan.Pure && !d.gate.unmodelled[operation] && d.gate.models[operation] == nil:
+		d.object(Escalate, CausalRisk, "no causal model says what it leads to")
+		return
+	case s == nil:
 		return
 	}
+	d.record.Simulation = s
 	threshold := d.threshold()
 	d.record.Threshold = threshold
 	risk := probability(s.Risk)

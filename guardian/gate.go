@@ -25,6 +25,8 @@ type Gate struct {
 	// operations holds those of the catalog, by name.
 	operations map[string]*operation
 	unmodelled map[string]bool
+	// models are the causal models, by operation.
+	models map[string]*model
 }
 
 // Policy is the digest of the bundle, or "" if there is none.
@@ -64,7 +66,9 @@ const (
 // operation which the catalog does not have, or whose expressions can only fail for
 // the inputs of an operation that it is about. Expressions that may fail, and rules
 // that no action matches or that exclude each other, are warnings; so is a floor that names an
-// operation which the catalog does not have.
+// operation which the catalog does not have. The same holds for causal models, and what these say of
+// an operation's inputs and outputs. A bundle whose models were not read is an error: see
+// [policy.Bundle.Load].
 func New(b *policy.Bundle, cat *catalog.Catalog) (*Gate, diag.Diagnostics) {
 	return gate(b, cat, false)
 }
@@ -72,7 +76,7 @@ func New(b *policy.Bundle, cat *catalog.Catalog) (*Gate, diag.Diagnostics) {
 // gate returns the gate of a bundle. With part, the catalog is a part of that for which the
 // bundle was written: rules about other operations are left out.
 func gate(b *policy.Bundle, cat *catalog.Catalog, part bool) (*Gate, diag.Diagnostics) {
-	g := &Gate{bundle: b, digest: b.Digest(), operations: map[string]*operation{}, unmodelled: map[string]bool{}}
+	g := &Gate{bundle: b, digest: b.Digest(), operations: map[string]*operation{}, unmodelled: map[string]bool{}, models: map[string]*model{}}
 	if b == nil {
 		g.bundle = &policy.Bundle{}
 	}
@@ -96,6 +100,7 @@ func gate(b *policy.Bundle, cat *catalog.Catalog, part bool) (*Gate, diag.Diagno
 		c.rule(&rules[i])
 	}
 	c.floors()
+	c.models()
 	for _, name := range sortedNames(g.operations) {
 		if o := g.operations[name]; o.template.Effect != plan.Pure {
 			c.contradictions(o)

@@ -1,0 +1,244 @@
+package guardian
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/containment"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/guardian/causal"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// model is the causal model of an operation.
+type model struct {
+	*causal.Simulator
+	digest string
+	// binds evaluates the model's bindings with the conversions of numbers that the operation's
+	// inputs need.
+	binds *causal.Simulator
+}
+
+// maxPrediction bounds a prediction as JSON, in bytes, and maxWhy a text of it or about it: people read
+// that, and decisions keep it.
+const (
+	maxPrediction = 64 << 10
+	maxWhy        = 1 << 10
+)
+
+// predict says what the model predicts of an action, by its decoded inputs and its digest. The seed is
+// of the action and the model, so that equal actions have equal predictions.
+func (m *model) predict(inputs any, action string) (*Simulation, error) {
+	do, err := m.binds.Bind(inputs)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte("chimera-simulation/1\x00" + action + "\x00" + m.digest))
+	s := &Simulation{Model: m.digest, Seed: hex.EncodeToString(sum[:])}
+	if s.Prediction, err = m.Simulate(do, s.Seed); err != nil {
+		return nil, err
+	}
+	s.ID, s.Risk, s.Summary = s.Prediction.ID, string(s.Prediction.Risk), s.Prediction.Summary
+	raw, err := canonical(s.Prediction)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(raw) > maxPrediction:
+		return nil, fmt.Errorf("the prediction has %d bytes, more than %d", len(raw), maxPrediction)
+	case len(s.Summary) > maxWhy:
+		return nil, fmt.Errorf("the summary of the prediction has %d bytes, more than %d", len(s.Summary), maxWhy)
+	}
+	return s, nil
+}
+
+// foresee predicts what the action leads to, unless that is given.
+func (d *decision) foresee() (*Simulation, error) {
+	switch m := d.gate.models[d.action.Operation]; {
+	case d.facts.Simulation != nil:
+		return d.facts.Simulation, nil
+	case m == nil || d.operation == nil || d.action.Effect == plan.Pure:
+		return nil, nil
+	default:
+		return m.predict(d.inputs, d.record.InputDigest)
+	}
+}
+
+// Hypothesis is what the ledger keeps of a decision's prediction, for comparing it with what came
+// true; nil if there is none.
+func (r *Record) Hypothesis(a *Action) (*ledger.Hypothesis, error) {
+	s := r.Simulation
+	if s == nil || s.Prediction == nil {
+		return nil, nil
+	}
+	inputs, err := canonical(struct {
+		Operation     string                `json:"operation"`
+		Interventions []causal.Intervention `json:"interventions"`
+	}{a.Operation, s.Prediction.Interventions})
+	if err != nil {
+		return nil, fmt.Errorf("state a hypothesis: %w", err)
+	}
+	prediction, err := canonical(s.Prediction)
+	if err != nil {
+		return nil, fmt.Errorf("state a hypothesis: %w", err)
+	}
+	return &ledger.Hypothesis{
+		HypothesisID: s.ID, AgentID: a.Agent, Description: s.Summary, Inputs: inputs, Prediction: prediction, RiskScore: json.Number(s.Risk), ToolID: a.Operation,
+	}, nil
+}
+
+// models compiles the causal models of the bundle, and types what they say of operations.
+func (c *checker) models() {
+	b := c.gate.bundle
+	for _, d := range b.Unloaded() {
+		c.found.Add(d)
+	}
+	for i, m := range b.Models {
+		if c.part && !slices.ContainsFunc(m.Operations, func(name string) bool { return c.gate.operations[name] != nil }) {
+			continue
+		}
+		at := b.ModelAt(i)
+		simulator, err := causal.New(m)
+		if err != nil {
+			c.found.Add(diag.Diagnostic{
+				Severity: diag.Error, Code: diag.EffectOperator, Summary: fmt.Sprintf("the causal model %s cannot be evaluated", fields.Quote(m.Name)),
+				Detail: fields.Sentence(err.Error()), Subject: at,
+			})
+			continue
+		}
+		for _, name := range m.Operations {
+			switch o := c.gate.operations[name]; {
+			case c.gate.models[name] != nil:
+				c.found.Add(diag.Diagnostic{Severity: diag.Error, Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("%s has two causal models", fields.Quote(name)), Subject: at})
+			case o != nil:
+				c.gate.models[name] = &model{simulator, m.Digest(), c.binds(simulator, o, at)}
+			case !c.part:
+				c.found.Add(diag.Diagnostic{
+					Severity: diag.Error, Code: diag.TrustOperation, Summary: fmt.Sprintf("the catalog has no operation %s", fields.Quote(name)),
+					Detail:  fmt.Sprintf("The causal model %s is about it.", fields.Quote(m.Name)),
+					Subject: at, Suggestion: syntax.Nearest(name, sortedNames(c.gate.operations)),
+				})
+			}
+		}
+	}
+	if !c.part {
+		c.size()
+	}
+}
+
+// binds types the bindings and observations of a model for an operation. It returns what evaluates the
+// bindings.
+func (c *checker) binds(s *causal.Simulator, o *operation, at diag.Range) *causal.Simulator {
+	with := *s.Model()
+	with.Bind = slices.Clone(with.Bind)
+	types := expr.Types{}
+	if o.input != nil {
+		types["args"] = o.input
+	}
+	converted := false
+	for i := range with.Bind {
+		b := &with.Bind[i]
+		source := c.binding(s.Model(), "bind", *b, expr.Price, types, o, at)
+		converted = converted || source != b.Expression
+		b.Expression = source
+	}
+	if !c.part {
+		if len(o.template.OutputSchema) > 0 {
+			if output, err := schemas.Compile(o.template.OutputSchema); err == nil { // else its calls fail
+				types["output"] = output
+			}
+		}
+		for _, b := range with.Observe {
+			c.binding(s.Model(), "observe", b, expr.Charge, types, o, at)
+		}
+	}
+	if converted {
+		if again, err := causal.New(&with); err == nil {
+			return again
+		}
+	}
+	return s
+}
+
+// binding types an expression of a model, and returns it with the conversions of numbers that its
+// arithmetic needs.
+func (c *checker) binding(m *causal.Model, where string, b causal.Binding, scope expr.Scope, types expr.Types, o *operation, at diag.Range) string {
+	report := func(p expr.Problem) {
+		d := diag.Diagnostic{
+			Severity: diag.Error, Code: diag.TypeExpr, Summary: fmt.Sprintf("`%s.%s` of the causal model %s is wrong for the types of its names", where, b.Variable, fields.Quote(m.Name)),
+			Detail: fields.Sentence(strings.TrimRight(p.Message, ".")), Subject: at, Suggestion: p.Hint,
+		}
+		d.Detail += fmt.Sprintf(" This is about %s.", fields.Quote(o.template.Name()))
+		if p.Kind != expr.Wrong {
+			d.Code, d.Summary = diag.TypeExprMayFail, fmt.Sprintf("`%s.%s` of the causal model %s may fail", where, b.Variable, fields.Quote(m.Name))
+			if !p.Strict {
+				d.Severity = diag.Warning
+				d.Detail += map[string]string{"bind": " A call for which it fails is rejected.", "observe": " Then nothing is observed."}[where]
+			}
+		}
+		if key := fmt.Sprint(d.Summary, at, p.Message); !c.said[key] {
+			c.said[key] = true
+			c.found.Add(d)
+		}
+	}
+	t, bad := expr.CompileTemplate("${"+b.Expression+"}", scope)
+	if len(bad) > 0 {
+		report(expr.Problem{Message: bad[0].Message})
+		return b.Expression
+	}
+	value, result, problems := t.Check(expr.Typing{Types: types, Work: &c.work})
+	for _, p := range problems {
+		report(p.Problem)
+	}
+	want, what := schemas.Make(schemas.Keywords{Types: []string{"number"}}), "a number"
+	if v := m.Variable(b.Variable); v != nil && v.Categorical() {
+		all := make([]any, len(v.Values))
+		for i, x := range v.Values {
+			all[i] = x
+		}
+		want, what = schemas.Make(schemas.Keywords{Enum: all}), fields.Either(v.Values)
+	}
+	if len(problems) == 0 && result != nil {
+		p := expr.Problem{Kind: expr.MayFail, Message: fmt.Sprintf("it is not proved that the result is %s", what)}
+		switch {
+		case c.none(expr.Typing{Types: expr.Types{"action": schemas.Make(schemas.Keywords{All: []*schemas.Schema{result, want}})}}):
+			report(expr.Problem{Kind: expr.Wrong, Message: fmt.Sprintf("the result must be %s, and never is", what)})
+		case c.work > 0 && containment.Prove(result, want, containment.Options{Steps: min(maxQuestion, c.work)}).Verdict != containment.Proved:
+			report(p)
+		}
+	}
+	if text, ok := value.(string); ok && len(problems) == 0 {
+		return strings.TrimSuffix(strings.TrimPrefix(text, "${"), "}")
+	}
+	return b.Expression
+}
+
+// size reports a bundle whose rules, which the ledger keeps with its decisions, are too long for that.
+func (c *checker) size() {
+	b := c.gate.bundle
+	if len(b.Models) == 0 {
+		return
+	}
+	rules, err := c.gate.Rules("")
+	var data []byte
+	if err == nil {
+		data, err = json.Marshal(ledger.RulesData{Digest: plan.DigestOf(rules.Policy), Rules: rules.Policy})
+	}
+	if err == nil {
+		_, err = ledger.Body{Data: data}.Encode()
+	}
+	if err != nil {
+		c.found.Add(diag.Diagnostic{
+			Severity: diag.Error, Code: diag.PlanLimits, Summary: "the policy with its causal models is too long for the ledger", Subject: b.ModelAt(0),
+			Detail: fmt.Sprintf("The ledger keeps both, as one JSON document, so that decisions can be made again. It has %d bytes, and may have about %d: use shorter tables and empirical distributions.", len(data), ledger.MaxBodyBytes),
+		})
+	}
+}
