@@ -31,6 +31,8 @@ type approved struct {
 	// nil if that is the active policy, and where with is set.
 	policy string
 	then   Judge
+	// salt is that of the digest of the action that they were asked about, or nil where with is set.
+	salt []byte
 	// settled reports that the outcome of the call is known.
 	settled bool
 	// with is the invocation that people have approved this with, since it undoes that; or
@@ -80,7 +82,7 @@ func (g *Guardian) standing(ctx context.Context, judge Judge, e *effect, call *c
 	if err != nil || out == nil {
 		return nil, "", err
 	}
-	out.policy, out.settled = w.Policy, i.State == ledger.Settled
+	out.policy, out.salt, out.settled = w.Policy, w.Salt, i.State == ledger.Settled
 	action.Approved = true
 	for _, a := range out.request.Actions {
 		if a.Invocation == e.id {

@@ -127,6 +127,8 @@ type Verdict struct {
 	// that they are asked now.
 	Rule   approval.Rule
 	Awaits bool
+	// Hypothesis is what was predicted for the decision, or nil.
+	Hypothesis *ledger.Hypothesis
 }
 
 // GuardianStore is what the guardian writes.

@@ -38,7 +38,7 @@ func (g *Guardian) judge(judge Judge, e *effect, a *Action, by string, approved 
 	if !counted {
 		approved = nil
 	}
-	out := ledger.Ruling{Decision: v.Decision, Evidence: v.Evidence}
+	out := ledger.Ruling{Decision: v.Decision, Evidence: v.Evidence, Hypothesis: v.Hypothesis}
 	if out.Evidence.Parts, err = restsOn(out.Evidence.Parts, e, approved); err != nil {
 		return ledger.Ruling{}, err
 	}
@@ -87,7 +87,7 @@ func overdraws(judge Judge, a *Action, approved *approved) bool {
 		if j == nil {
 			continue
 		}
-		_, counts, err := verdict(j, a, approved, ledger.Standing{At: ledger.At(time.Now()), Calls: 1, Money: ledger.Exceeded})
+		_, counts, err := verdict(j, a, approved, ledger.Standing{At: ledger.At(time.Now()), Calls: 1, Money: ledger.Exceeded, Salt: approved.salt})
 		if err != nil || !counts {
 			return false
 		}

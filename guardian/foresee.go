@@ -50,7 +50,7 @@ func Foresee(b *policy.Bundle, cat *catalog.Catalog, p *plan.Plan, src diag.Sour
 			warn("no rule of the policy is about %s", "So each call is rejected: `"+NoRule+"`. A call that has an effect needs a rule that says when it may happen.",
 				fmt.Sprintf("rules: [{id: RULE, type: hard, operations: [%q], require: EXPRESSION}]", name))
 		}
-		if !g.unmodelled[name] && len(g.Lifters(CausalRisk)) == 0 {
+		if !g.unmodelled[name] && g.models[name] == nil && len(g.Lifters(CausalRisk)) == 0 {
 			warn("no causal model is about %s, and the policy does not list it under `unmodelled`", "So each call is escalated, and nobody may lift that: `"+CausalRisk+"`.",
 				fmt.Sprintf("unmodelled: [%q]", name))
 		}

@@ -35,6 +35,10 @@ const (
 	maxWhy        = 1 << 10
 )
 
+// modelVersion is the version of how models are evaluated. A record for which one was names it, since
+// another version may predict otherwise.
+const modelVersion = 1
+
 // predict says what the model predicts of an action, by its decoded inputs and its digest. The seed is
 // of the action and the model, so that equal actions have equal predictions.
 func (m *model) predict(inputs any, action string) (*Simulation, error) {
@@ -68,6 +72,7 @@ func (d *decision) foresee() (*Simulation, error) {
 	case m == nil || d.operation == nil || d.action.Effect == plan.Pure:
 		return nil, nil
 	default:
+		d.record.Engine += fmt.Sprintf(" causal/%d", modelVersion)
 		return m.predict(d.inputs, d.record.InputDigest)
 	}
 }

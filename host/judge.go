@@ -80,6 +80,10 @@ func (j judge) Decide(a *activities.Action, st ledger.Standing) (activities.Verd
 	if err != nil {
 		return activities.Verdict{}, err
 	}
+	hypothesis, err := record.Hypothesis(action)
+	if err != nil {
+		return activities.Verdict{}, err
+	}
 	// From this the decision can be made again.
 	asked, err := json.Marshal(guardian.Evidence{
 		Action: action, Salt: hex.EncodeToString(st.Salt), At: st.At, Calls: st.Calls, Budget: record.Budget,
@@ -100,7 +104,7 @@ func (j judge) Decide(a *activities.Action, st ledger.Standing) (activities.Verd
 	return activities.Verdict{
 		Decision: ledger.Decision{PolicyDigest: record.PolicyDigest, Decision: string(record.Decision), Reason: record.Reason, Record: raw},
 		Evidence: ledger.Packet{Parts: parts},
-		Rule:     approval.Rule{Groups: record.Groups, FollowUp: record.FollowUp}, Awaits: record.Awaits,
+		Rule:     approval.Rule{Groups: record.Groups, FollowUp: record.FollowUp}, Awaits: record.Awaits, Hypothesis: hypothesis,
 	}, nil
 }
 

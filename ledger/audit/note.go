@@ -98,6 +98,8 @@ func (v *verifier) note(f fact, stated int) {
 				v.ungranted = append(v.ungranted, at)
 			}
 		}
+	case ledger.HypothesisStated:
+		v.foreseen.stated[strings.Clone(model.About(f.e))] = f.index
 	case ledger.HoldOpened:
 		if h := v.model.Holds[model.About(f.e)]; h.Overdraft {
 			at.what = h.ID

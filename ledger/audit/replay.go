@@ -53,18 +53,24 @@ func (r *replays) gate(policy, operation string) (*guardian.Gate, error) {
 	return g, err
 }
 
-// replay makes a decision again from its evidence, and compares the record. data is nil if
-// nobody can read the decision, evidence nil if there is none; evidence that names no rules
-// is from elsewhere.
-func (v *verifier) replay(index int64, data json.RawMessage, evidence *ledger.Packet) {
+// replay makes a decision about a call of an agent again from its evidence, and compares the record.
+// data is nil if nobody can read the decision, evidence nil if there is none; evidence that names no
+// rules is from elsewhere.
+func (v *verifier) replay(index int64, agent string, data json.RawMessage, evidence *ledger.Packet) {
 	var d ledger.Decision
+	readable := json.Unmarshal(data, &d) == nil
 	var asked *guardian.Evidence
-	if evidence != nil && json.Unmarshal(data, &d) == nil {
+	if evidence != nil && readable {
 		for _, part := range evidence.Parts {
 			if part.Name == "action" {
 				asked, _ = guardian.ParseEvidence(part.Data) // else it cannot be replayed
 			}
 		}
+	}
+	if readable {
+		v.foresees(index, agent, &d, asked)
+	} else {
+		v.foresees(index, agent, nil, nil)
 	}
 	if asked == nil {
 		v.NotReplayable++

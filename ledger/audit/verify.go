@@ -49,7 +49,7 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 		r.problem(BadCheckpoint, -1, "the export is one of the log %s, and the trust file is for %s: nothing else was looked at", claimed.Origin, t.Origin)
 		return r, nil
 	}
-	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), stuck: -1, consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, checked: map[string]*guardian.Action{}, attended: map[string]bool{}, calls: map[string]string{}, free: map[string]string{}, undoable: map[string]bool{}, undone: map[string]undoing{}, undoneIn: map[originOf]map[string]string{}, without: map[[2]string]bool{}, whyKnown: t.whyKnown(), knownAt: map[int64]string{}}
+	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), stuck: -1, consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, checked: map[string]*guardian.Action{}, attended: map[string]bool{}, calls: map[string]string{}, free: map[string]string{}, undoable: map[string]bool{}, undone: map[string]undoing{}, undoneIn: map[originOf]map[string]string{}, without: map[[2]string]bool{}, whyKnown: t.whyKnown(), knownAt: map[int64]string{}, foreseen: newForeseen()}
 	v.model.Brief = true
 	if against != nil {
 		old, err := ledger.ParseCheckpoint(against)
@@ -212,8 +212,9 @@ type verifier struct {
 	// attended has the decisions on actions that at least one person must approve.
 	attended map[string]bool
 	// calls has the digests of the calls that decisions are about, by their evidence.
-	calls   map[string]string
-	replays replays
+	calls    map[string]string
+	replays  replays
+	foreseen foreseen
 	// undoables are the effects that can be undone, in the order in which they ended, and
 	// undoable has their ids. undone says of what undoes them whether that was done. undoneIn has
 	// the nodes whose effects had happened and were undone, each with the chain of the run that
@@ -395,7 +396,7 @@ func (v *verifier) entry(x entry, bodies *stream[body]) {
 	case ledger.RulesKept:
 		v.replays.keep(data)
 	case ledger.DecisionMade:
-		v.replay(i, data, evidence)
+		v.replay(i, e.Agent, data, evidence)
 	default: // nothing decides by it
 	}
 	v.later.add(fact{index: i, e: e, hash: x.hash, data: data})
@@ -512,8 +513,9 @@ func (v *verifier) unplaced(path, name string) (n int64, err error) {
 			v.warn(BadExport, -1, "%s: %s", name, err)
 			return n, nil
 		}
-		if _, err := ledger.DecodeEntry(line); err == nil {
+		if e, err := ledger.DecodeEntry(line); err == nil {
 			n++
+			v.foreseen.outside(e)
 		} else if bad++; first == nil {
 			first = err
 		}
@@ -539,6 +541,7 @@ func (v *verifier) finish() {
 	v.Held = v.Held[:min(len(v.Held), maxActs)]
 	v.Erased = v.model.Erased
 	v.compensations()
+	v.hypotheses()
 	for name, c := range v.chains {
 		if c.run == "" && !strings.HasPrefix(name, "run/") || c.ended {
 			continue
