@@ -2,6 +2,7 @@ package host
 
 import (
 	"chimera.ai/engine/activities"
+	"chimera.ai/engine/config"
 	"chimera.ai/engine/mcp"
 )
 
@@ -20,3 +21,6 @@ func Tools(o Options) (activities.Caller, func() error) {
 	pool := mcp.NewPool(o.Servers, o.MCP)
 	return cleaned{children{pool: pool, role: RoleTools}, o.Secrets}, pool.Close
 }
+
+// Relied returns the files that a worker of a configuration relies on.
+func Relied(c config.Config) []string { return relied(c) }

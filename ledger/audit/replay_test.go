@@ -10,6 +10,7 @@ import (
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/guardian"
+	"chimera.ai/engine/guardian/causal"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/ledger/ledgertest"
@@ -57,7 +58,11 @@ func (w *world) decided(t testing.TB, gate *guardian.Gate, id, line, subject str
 		e := guardian.Evidence{
 			Action: action, Salt: hex.EncodeToString(st.Salt), At: st.At, Calls: st.Calls, Budget: facts.Budget, Policy: plan.DigestOf(rules.Policy), Operation: plan.DigestOf(rules.Operation),
 		}
-		out := ledger.Ruling{Decision: ledger.Decision{Decision: string(record.Decision), Reason: record.Reason, PolicyDigest: record.PolicyDigest, Record: raw}}
+		h, err := record.Hypothesis(action)
+		if err != nil {
+			return ledger.Ruling{}, err
+		}
+		out := ledger.Ruling{Hypothesis: h, Decision: ledger.Decision{Decision: string(record.Decision), Reason: record.Reason, PolicyDigest: record.PolicyDigest, Record: raw}}
 		alter(&out, &e)
 		asked, err := json.Marshal(e)
 		out.Evidence = ledger.Packet{Parts: []ledger.Part{{Name: "action", Data: asked}}}
@@ -66,19 +71,22 @@ func (w *world) decided(t testing.TB, gate *guardian.Gate, id, line, subject str
 	require.NoError(t, err)
 }
 
-// shortLines is the gate of a bundle by which lines in a book are short.
-func shortLines(t testing.TB) *guardian.Gate {
+// shortLines is the gate of a bundle, with models, by which lines in a book are short.
+func shortLines(t testing.TB, models ...*causal.Model) *guardian.Gate {
 	t.Helper()
 	schema := json.RawMessage(`{"type":"object","properties":{"line":{"type":"string"}},"required":["line"]}`)
 	operations := &catalog.Catalog{Templates: []catalog.Template{
 		{ProviderType: plan.Skill, Provider: "book", Operation: "write", Mode: plan.Deter, Effect: plan.Committing, InputSchema: schema},
 		{ProviderType: plan.Skill, Provider: "book", Operation: "burn", Mode: plan.Deter, Effect: plan.Irreversible, InputSchema: schema},
 	}}
-	bundle := &policy.Bundle{Version: "1", Unmodelled: []string{"book/write"}, Rules: []policy.Rule{
+	bundle := &policy.Bundle{Version: "1", Models: models, Rules: []policy.Rule{
 		{ID: "short", Operations: []string{"book/write"}, Require: `action.inputs.line.size() < 6`, Message: "a line is short"},
 		{ID: "never", Operations: []string{"book/burn"}, Require: "false"},
 		{ID: "day", Require: `action.at.hour >= 0`},
 	}}
+	if len(models) == 0 {
+		bundle.Unmodelled = []string{"book/write"}
+	}
 	gate, ds := guardian.New(bundle, operations)
 	require.NotNil(t, gate, "%v", ds)
 	return gate

@@ -1,0 +1,217 @@
+package host_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"chimera.ai/engine/approval"
+	"chimera.ai/engine/config"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/guardian"
+	"chimera.ai/engine/guardian/causal"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/policy"
+)
+
+// pageModel says whether a line runs over the end of its page, which has eight places.
+const pageModel = `
+apiVersion: chimera/v1
+kind: CausalModel
+name: page
+operations: [book/write]
+variables:
+  length: {value: 0, range: [0, 12]}
+  share: {value: 0, range: [-1, 1]}
+  used: {parents: [length], linear: {intercept: 0, weights: {length: 1}}, noise: {normal: {sd: 1}}}
+bind: {length: "size(args.line)", share: "1 / (size(args.line) - 5)"}
+kpis: {used: {max: 8, unit: places}}
+`
+
+const foreseenPolicy = `
+apiVersion: chimera/v1
+kind: PolicyBundle
+version: "1"
+thresholds: {max_auto_launch_risk: 0.1}
+approval: {lift: {causal_risk: [risk]}}
+models: [page.yaml]
+rules:
+  - {id: short, type: hard, operations: [book/write], require: 'action.inputs.line.size() < 20', message: "a line is short"}
+`
+
+// foreseen is a policy with a model.
+func foreseen(t *testing.T, text, model string) *policy.Bundle {
+	t.Helper()
+	b := parsed(t, text)
+	require.Empty(t, b.Load(func(policy.ModelFile) (*causal.Model, diag.Diagnostics) {
+		return causal.Parse(diag.Source{Name: "page.yaml", Text: []byte(model)})
+	}))
+	return b
+}
+
+// records are those of the decisions of a run, in their order.
+func (a *acting) records(t *testing.T, run client.WorkflowRun) (all []guardian.Record) {
+	t.Helper()
+	entries, err := a.ledger().Chain(t.Context(), ledger.RunChain(run.GetID(), run.GetRunID()), 0, 1000)
+	require.NoError(t, err)
+	for _, r := range entries {
+		e, err := ledger.DecodeEntry(r.Bytes)
+		require.NoError(t, err)
+		if e.Kind != ledger.DecisionMade {
+			continue
+		}
+		d, err := a.ledger().Decision(t.Context(), strings.TrimPrefix(e.Key, string(ledger.DecisionMade)+"/"))
+		require.NoError(t, err)
+		var record guardian.Record
+		require.NoError(t, json.Unmarshal(d.Record, &record))
+		all = append(all, record)
+	}
+	return all
+}
+
+// TestEffectsAreForeseen: an effect that is hardly risky happens, one that is waits for those who may lift
+// that, and so does one for which the model is not valid; one whose risk cannot be calculated is refused.
+// The ledger has what was predicted for each.
+func TestEffectsAreForeseen(t *testing.T) {
+	stage.Parallel(t)
+	a := actBy(t, "book", writes, actingCatalog, actingPolicy)
+	a.options.Policy = foreseen(t, foreseenPolicy, pageModel)
+	a.again(t)
+	eve := a.enrol(t, "eve", "risk")
+	digest := a.publish(t, actingPlan)
+	hypothesis := func(r guardian.Record) {
+		t.Helper()
+		require.NotNil(t, r.Simulation)
+		h, err := a.ledger().Hypothesis(t.Context(), r.Simulation.ID)
+		require.NoError(t, err)
+		require.Equal(t, "tester", h.AgentID)
+		require.Equal(t, "book/write", h.ToolID)
+		require.Equal(t, r.Simulation.Summary, h.Description)
+		require.Equal(t, ledger.HypothesisOpen, h.State)
+		var p causal.Prediction
+		require.NoError(t, json.Unmarshal(h.Prediction, &p))
+		require.Equal(t, r.Simulation.Prediction.KPIs, p.KPIs)
+	}
+
+	low := a.start(t, "low", digest, `{"line":"one"}`)
+	require.NoError(t, stage.Await(t, a.h.Client(), low, nil))
+	require.Len(t, a.written(t), 1)
+	records := a.records(t, low)
+	require.Len(t, records, 1)
+	require.Equal(t, guardian.PolicyClear, records[0].Reason)
+	hypothesis(records[0])
+
+	outside := a.start(t, "outside", digest, `{"line":"four words, or so"}`)
+	high := a.start(t, "high", digest, `{"line":"ten places"}`)
+	b := a.asked(t, high, 1)[0]
+	require.Len(t, a.written(t), 1)
+	r, _, err := approval.ParseRequest(b.Request)
+	require.NoError(t, err)
+	require.Equal(t, []string{guardian.CausalRisk}, r.Actions[0].Lifts)
+	records = a.records(t, high)
+	require.Contains(t, records[0].Objections[0].Detail, "used")
+	a.sign(t, high, b, approval.Approve, eve)
+	require.NoError(t, stage.Await(t, a.h.Client(), high, nil))
+	require.Len(t, a.written(t), 2)
+	records = a.records(t, high)
+	require.Len(t, records, 2)
+	require.Equal(t, guardian.HumanApproved, records[1].Reason)
+	require.Equal(t, records[0].Simulation, records[1].Simulation, "the same simulation is one row")
+	hypothesis(records[1])
+	a.replays(t, high)
+
+	b = a.asked(t, outside, 1)[0]
+	records = a.records(t, outside)
+	require.Nil(t, records[0].Simulation)
+	require.Equal(t, guardian.CausalRisk, records[0].Reason)
+	require.Contains(t, records[0].Objections[0].Detail, "17")
+	a.sign(t, outside, b, approval.Approve, eve)
+	require.NoError(t, stage.Await(t, a.h.Client(), outside, nil))
+	require.Len(t, a.written(t), 3)
+
+	divided := a.start(t, "divided", digest, `{"line":"five!"}`)
+	f := failureOf(t, stage.Await(t, a.h.Client(), divided, nil))
+	require.Equal(t, contract.Rejected, f.Kind)
+	require.Contains(t, f.Message, guardian.SimulationError)
+	require.Len(t, a.written(t), 3)
+	a.verifies(t)
+}
+
+// TestModelsAreRead: the files of models are read from the folder of the policy, are relied on as it is,
+// and make another policy when they change; each is found fault with in its own place.
+func TestModelsAreRead(t *testing.T) {
+	dir := t.TempDir()
+	file, model := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "page.yaml")
+	write := func(name, text string) {
+		t.Helper()
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	}
+	write(file, foreseenPolicy)
+	refused := func(in string, code diag.Code, want string) {
+		t.Helper()
+		b, texts, ds, err := host.LoadPolicy([]string{file})
+		require.NoError(t, err)
+		require.Nil(t, b)
+		require.Equal(t, in, ds[0].Subject.File)
+		require.Equal(t, code, ds[0].Code)
+		require.Contains(t, ds[0].Summary, want)
+		require.Contains(t, texts, in)
+	}
+	refused(file, diag.ConfigFile, "`page.yaml` cannot be read")
+	require.NoError(t, os.Mkdir(model, 0o700))
+	refused(file, diag.ConfigFile, "`page.yaml` cannot be read")
+	require.NoError(t, os.Remove(model))
+	write(model, strings.Repeat("#", causal.MaxFile+1))
+	refused(file, diag.ConfigFile, "`page.yaml` cannot be read")
+	write(model, strings.Replace(pageModel, "used: {max", "usd: {max", 1))
+	refused(model, diag.ModelUnknown, "usd")
+
+	write(model, pageModel)
+	b, texts, ds, err := host.LoadPolicy([]string{file})
+	require.NoError(t, err)
+	require.Empty(t, ds)
+	require.Contains(t, texts, model)
+	require.Equal(t, "page", b.Models[0].Name)
+	write(model, strings.Replace(pageModel, "max: 8", "max: 9", 1))
+	other, _, _, err := host.LoadPolicy([]string{file})
+	require.NoError(t, err)
+	require.NotEqual(t, b.Digest(), other.Digest())
+
+	c := config.Default()
+	c.PolicyFiles = []string{file, filepath.Join(dir, "away.yaml")}
+	require.Contains(t, host.Relied(c), model)
+}
+
+// TestModelsAreReadAgain: a deployment in development decides by a model that was changed since.
+func TestModelsAreReadAgain(t *testing.T) {
+	stage.Parallel(t)
+	a := actBy(t, "book", writes, actingCatalog, actingPolicy)
+	a.develops(t, "in production no file is read again")
+	dir := t.TempDir()
+	files := host.Files{Catalog: []string{filepath.Join(dir, "catalog.yaml")}, Policy: []string{filepath.Join(dir, "policy.yaml")}}
+	write := func(name, text string) {
+		t.Helper()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	write("catalog.yaml", actingCatalog)
+	write("policy.yaml", strings.Replace(foreseenPolicy, "approval: {lift: {causal_risk: [risk]}}\n", "", 1))
+	write("page.yaml", pageModel)
+	a.options.Reread = &files
+	a.again(t)
+	digest := a.publish(t, actingPlan)
+	run := a.start(t, "low", digest, `{"line":"one"}`)
+	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
+	write("page.yaml", strings.Replace(pageModel, "max: 8", "max: 1", 1))
+	run = a.start(t, "high", digest, `{"line":"one"}`)
+	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
+	require.Contains(t, f.Message, guardian.CausalRisk)
+	require.Len(t, a.written(t), 1)
+}
