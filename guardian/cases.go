@@ -45,7 +45,7 @@ var CaseGivenFields = &fields.Table{What: "a `given` map", Fields: []fields.Fiel
 	fields.Optional("at", fields.FormText, "the time of the decision in RFC 3339; absent: 2026-01-01T12:00:00Z, a Thursday"),
 	fields.Optional("calls", fields.FormNumber, "the number of effects that the run has asked for, this one included; absent: 1"),
 	fields.Optional("budget", fields.FormText, "`none`, `held`, `exceeded` or `unpriced`; absent: `none`"),
-	fields.Optional("risk", fields.FormNumber, "the risk by a causal model, from 0 to 1; absent: there is no model"),
+	fields.Optional("risk", fields.FormNumber, "the risk, from 0 to 1; absent: what the causal model of the operation says, if there is one"),
 	fields.Optional("asks", fields.FormList, "the list of roles whose approval the plan asks for"),
 	fields.Optional("review", fields.FormBool, "whether the plan asks for a human review of the call (`manual_review`)"),
 	fields.Optional("approved", fields.FormBool, "whether people have approved the action"),

@@ -14,9 +14,11 @@
 //     REJECT cap:NAME for a bound of the run. ESCALATE policy:ID for a soft rule.
 //  3. Budget: ESCALATE budget_exceeded, also where an agent with a budget calls what
 //     has no known cost. REJECT budget_error if the answer is missing.
-//  4. Risk: ESCALATE causal_risk above the threshold, and for an operation without a
-//     causal model, unless the bundle lists it under `unmodelled`. REJECT
-//     simulation_error for a risk that is no probability.
+//  4. Risk, as it is given, or by the causal model of the operation: ESCALATE causal_risk
+//     above the threshold; and for an operation without a model, or an action for which
+//     that is not valid, unless the bundle lists the operation under `unmodelled`. REJECT
+//     simulation_error for what the model cannot calculate, or a risk that is no
+//     probability.
 //  5. People: ESCALATE approval_needed where the plan or the bundle asks for approval.
 //     Where that is asked, tainted inputs and decisions need no more. REJECT no_approval
 //     for an irreversible effect that nobody is asked to approve, here or to lift what

@@ -102,6 +102,8 @@ type explained struct {
 	Decision guardian.Word   `json:"decision"`
 	Reason   string          `json:"reason"`
 	Rules    []explainedRule `json:"rules"`
+	// Simulation is what is known of the risk, if anything.
+	Simulation *guardian.Simulation `json:"simulation,omitempty"`
 }
 
 type explainedRule struct {
@@ -160,7 +162,7 @@ func policyExplainCommand(p *Program, fs *flag.FlagSet) action {
 
 func explainCase(c *guardian.Case, gate *guardian.Gate) explained {
 	r := gate.Decide(&c.Action, nil, c.Facts)
-	out := explained{Name: c.Name, Decision: r.Decision, Reason: r.Reason, Rules: []explainedRule{}}
+	out := explained{Name: c.Name, Decision: r.Decision, Reason: r.Reason, Rules: []explainedRule{}, Simulation: r.Simulation}
 	rules, err := gate.Explain(&c.Action, c.Facts)
 	if err != nil {
 		return out // the action is malformed, so no rule is asked
@@ -191,6 +193,7 @@ func partsOf(parts []expr.Part) []explainedPart {
 
 func (p *Program) showExplained(x explained) {
 	p.printf("%s: %s %s\n", inLine(x.Name), x.Decision, x.Reason)
+	p.showRisk(x.Simulation)
 	for _, r := range x.Rules {
 		word := "is not about it"
 		switch {
@@ -213,6 +216,13 @@ func (p *Program) showExplained(x explained) {
 			}
 			p.printf("    %s%s: %s\n", strings.Repeat("  ", part.Depth), inLine(part.Text), inLine(value))
 		}
+	}
+}
+
+// showRisk prints what is known of a risk, if anything.
+func (p *Program) showRisk(s *guardian.Simulation) {
+	if s != nil {
+		p.printf("  risk %s\n", inLine(strings.TrimSuffix(s.Risk+": "+s.Summary, ": ")))
 	}
 }
 

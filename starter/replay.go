@@ -144,6 +144,7 @@ func policyReplayCommand(p *Program, _ *flag.FlagSet) action {
 			err = p.document(answer)
 		} else {
 			p.printf("%s  %s\n", answer.Decision, answer.Reason)
+			p.showRisk(record.Simulation)
 			for _, r := range record.Rules {
 				p.printf("  %-5t %s\n", r.Held, printable(r.ID))
 			}

@@ -3,6 +3,7 @@ package audit_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,11 +12,9 @@ import (
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/guardian"
 	"chimera.ai/engine/guardian/causal"
-	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/ledger/ledgertest"
-	"chimera.ai/engine/ledger/postgres"
 )
 
 // pages is a model of how far a line runs over the end of its page.
@@ -106,18 +105,19 @@ func TestHypothesesThatAreGone(t *testing.T) {
 	verified()
 }
 
-// TestSimulatedDecisionsOnPostgres: decisions with predictions are made again with the same bytes from
-// PostgreSQL, too.
-func TestSimulatedDecisionsOnPostgres(t *testing.T) {
-	s, err := postgres.Open(t.Context(), postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	w := &world{store: s, key: ledgertest.Key(t), dir: t.TempDir() + "/export"}
-	w.trust = audit.Trust{Format: audit.TrustFormat, Origin: ledgertest.Origin, Log: w.key.Public()}
-	for i, line := range []string{"one", "three", "seven77"} {
-		w.decided(t, shortLines(t, pages(t)), string(rune('1'+i)), line, "", true, honest)
+// TestSimulatedDecisions: decisions with predictions are made again with the same bytes, whatever store
+// they are kept in.
+func TestSimulatedDecisions(t *testing.T) {
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			w := &world{store: open(t), key: ledgertest.Key(t)}
+			w.trust = audit.Trust{Format: audit.TrustFormat, Origin: ledgertest.Origin, Log: w.key.Public()}
+			for i, line := range []string{"one", "five5", "nine nine"} {
+				w.decided(t, shortLines(t, pages(t)), fmt.Sprint(i), line, "", true, honest)
+			}
+			r := w.exported(t)
+			require.True(t, r.OK, "%v", r.Problems)
+			require.EqualValues(t, 3, r.Replayed)
+		})
 	}
-	r := w.exported(t)
-	require.True(t, r.OK, "%v", r.Problems)
-	require.EqualValues(t, 3, r.Replayed)
 }
