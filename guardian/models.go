@@ -179,7 +179,10 @@ func (c *checker) binding(m *causal.Model, where string, b causal.Binding, scope
 	report := func(p expr.Problem) {
 		d := diag.Diagnostic{
 			Severity: diag.Error, Code: diag.TypeExpr, Summary: fmt.Sprintf("`%s.%s` of the causal model %s is wrong for the types of its names", where, b.Variable, fields.Quote(m.Name)),
-			Detail: fields.Sentence(strings.TrimRight(p.Message, ".")), Subject: at, Suggestion: p.Hint,
+			Detail: strings.TrimRight(p.Message, ".") + ".", Subject: at, Suggestion: p.Hint,
+		}
+		if !strings.HasPrefix(d.Detail, "args") && !strings.HasPrefix(d.Detail, "output") {
+			d.Detail = fields.Sentence(d.Detail)
 		}
 		d.Detail += fmt.Sprintf(" This is about %s.", fields.Quote(o.template.Name()))
 		if p.Kind != expr.Wrong {

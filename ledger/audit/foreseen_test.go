@@ -36,6 +36,14 @@ kpis: {used: {max: 8}}
 	return m
 }
 
+// emptyWorld is a world in a store in which nothing has happened.
+func emptyWorld(t testing.TB, s ledger.Store) *world {
+	t.Helper()
+	w := &world{store: s, key: ledgertest.Key(t)}
+	w.trust = audit.Trust{Format: audit.TrustFormat, Origin: ledgertest.Origin, Log: w.key.Public()}
+	return w
+}
+
 // TestHypotheses: an auditor holds each hypothesis against the decision that it is of, whole.
 func TestHypotheses(t *testing.T) {
 	gate := shortLines(t, pages(t))
@@ -89,7 +97,7 @@ func TestHypothesesOfNothing(t *testing.T) {
 // TestHypothesesThatAreGone: a hypothesis that is sealed, erased or pruned, or whose decision is, is no
 // problem.
 func TestHypothesesThatAreGone(t *testing.T) {
-	w, gate := newWorld(t), shortLines(t, pages(t))
+	w, gate := emptyWorld(t, stores["sqlite"](t)), shortLines(t, pages(t))
 	w.decided(t, gate, "1", "one", "", true, honest)
 	w.decided(t, gate, "2", "two", "erika", true, honest)
 	verified := func() {
@@ -110,8 +118,7 @@ func TestHypothesesThatAreGone(t *testing.T) {
 func TestSimulatedDecisions(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
-			w := &world{store: open(t), key: ledgertest.Key(t)}
-			w.trust = audit.Trust{Format: audit.TrustFormat, Origin: ledgertest.Origin, Log: w.key.Public()}
+			w := emptyWorld(t, open(t))
 			for i, line := range []string{"one", "five5", "nine nine"} {
 				w.decided(t, shortLines(t, pages(t)), fmt.Sprint(i), line, "", true, honest)
 			}
