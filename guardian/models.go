@@ -114,7 +114,7 @@ func (c *checker) models() {
 		simulator, err := causal.New(m)
 		if err != nil {
 			c.found.Add(diag.Diagnostic{
-				Severity: diag.Error, Code: diag.EffectOperator, Summary: fmt.Sprintf("the causal model %s cannot be evaluated", fields.Quote(m.Name)),
+				Severity: diag.Error, Code: diag.ModelInvalid, Summary: fmt.Sprintf("the causal model %s cannot be evaluated", fields.Quote(m.Name)),
 				Detail: fields.Sentence(err.Error()), Subject: at,
 			})
 			continue

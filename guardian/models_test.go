@@ -355,7 +355,7 @@ func TestNoGateWithoutItsModels(t *testing.T) {
 	refused(modelled(t, modelledText, drain, drain), diag.PlanDuplicateID, "`bank/transfer` has two causal models")
 	broken := modelled(t, modelledText, drain)
 	broken.Models[0].Variables[1].Linear = nil
-	refused(broken, diag.EffectOperator, "`drain` cannot be evaluated")
+	refused(broken, diag.ModelInvalid, "`drain` cannot be evaluated")
 	long := modelled(t, modelledText, drain)
 	long.Rules[0].Message = strings.Repeat("x", ledger.MaxBodyBytes)
 	refused(long, diag.PlanLimits, "too long for the ledger")
