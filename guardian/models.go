@@ -36,7 +36,7 @@ const (
 )
 
 // modelVersion is the version of how models are evaluated. A record for which one was names it, since
-// another version may predict otherwise.
+// another version may predict otherwise; and so does the seed, so that its predictions have other ids.
 const modelVersion = 1
 
 // predict says what the model predicts of an action, by its decoded inputs and its digest. The seed is
@@ -46,7 +46,7 @@ func (m *model) predict(inputs any, action string) (*Simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte("chimera-simulation/1\x00" + action + "\x00" + m.digest))
+	sum := sha256.Sum256(fmt.Appendf(nil, "chimera-simulation/%d\x00%s\x00%s", modelVersion, action, m.digest))
 	s := &Simulation{Model: m.digest, Seed: hex.EncodeToString(sum[:])}
 	if s.Prediction, err = m.Simulate(do, s.Seed); err != nil {
 		return nil, err
