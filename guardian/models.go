@@ -23,9 +23,9 @@ import (
 type model struct {
 	*causal.Simulator
 	digest string
-	// binds evaluates the model's bindings with the conversions of numbers that the operation's
-	// inputs need.
-	binds *causal.Simulator
+	// typed evaluates the model's bindings and observations with the conversions of numbers that the
+	// operation's inputs and outputs need.
+	typed *causal.Simulator
 }
 
 // maxPrediction bounds a prediction as JSON, in bytes, and maxWhy a text of it or about it: people read
@@ -42,7 +42,7 @@ const modelVersion = 1
 // predict says what the model predicts of an action, by its decoded inputs and its digest. The seed is
 // of the action and the model, so that equal actions have equal predictions.
 func (m *model) predict(inputs any, action string) (*Simulation, error) {
-	do, err := m.binds.Bind(inputs)
+	do, err := m.typed.Bind(inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (c *checker) models() {
 			case c.gate.models[name] != nil:
 				c.found.Add(diag.Diagnostic{Severity: diag.Error, Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("%s has two causal models", fields.Quote(name)), Subject: at})
 			case o != nil:
-				c.gate.models[name] = &model{simulator, m.Digest(), c.binds(simulator, o, at)}
+				c.gate.models[name] = &model{simulator, m.Digest(), c.typed(simulator, o, at)}
 			case !c.part:
 				c.found.Add(diag.Diagnostic{
 					Severity: diag.Error, Code: diag.TrustOperation, Summary: fmt.Sprintf("the catalog has no operation %s", fields.Quote(name)),
@@ -139,31 +139,31 @@ func (c *checker) models() {
 	}
 }
 
-// binds types the bindings and observations of a model for an operation. It returns what evaluates the
-// bindings.
-func (c *checker) binds(s *causal.Simulator, o *operation, at diag.Range) *causal.Simulator {
+// typed types the bindings and observations of a model for an operation. It returns what evaluates
+// them.
+func (c *checker) typed(s *causal.Simulator, o *operation, at diag.Range) *causal.Simulator {
 	with := *s.Model()
-	with.Bind = slices.Clone(with.Bind)
+	with.Bind, with.Observe = slices.Clone(with.Bind), slices.Clone(with.Observe)
 	types := expr.Types{}
 	if o.input != nil {
 		types["args"] = o.input
 	}
 	converted := false
-	for i := range with.Bind {
-		b := &with.Bind[i]
-		source := c.binding(s.Model(), "bind", *b, expr.Price, types, o, at)
-		converted = converted || source != b.Expression
-		b.Expression = source
+	convert := func(where string, all []causal.Binding, scope expr.Scope) {
+		for i := range all {
+			source := c.binding(s.Model(), where, all[i], scope, types, o, at)
+			converted = converted || source != all[i].Expression
+			all[i].Expression = source
+		}
 	}
-	if !c.part {
+	convert("bind", with.Bind, expr.Price)
+	if !c.part { // decisions that are made again need no observations
 		if len(o.template.OutputSchema) > 0 {
 			if output, err := schemas.Compile(o.template.OutputSchema); err == nil { // else its calls fail
 				types["output"] = output
 			}
 		}
-		for _, b := range with.Observe {
-			c.binding(s.Model(), "observe", b, expr.Charge, types, o, at)
-		}
+		convert("observe", with.Observe, expr.Charge)
 	}
 	if converted {
 		if again, err := causal.New(&with); err == nil {

@@ -331,12 +331,16 @@ func TestModelsAreTyped(t *testing.T) {
 	}
 }
 
-// TestConvertedBindings: numbers of two kinds are bound as rules calculate with them.
+// TestConvertedBindings: numbers of two kinds are bound, and observed, as rules calculate with them.
 func TestConvertedBindings(t *testing.T) {
-	g := foreseeing(t, modelledText, strings.Replace(drain, "args.amount_minor", "args.amount_minor * 0.5", 1))
+	g := foreseeing(t, modelledText, strings.Replace(drain, "args.amount_minor", "args.amount_minor * 0.5", 1)+"observe: {balance: 'args.amount_minor * 0.25'}\n")
 	r := g.Decide(action(transfer(100_001)), nil, facts(unmodelled))
 	require.Equal(t, guardian.Approve, r.Decision, "%v", r.Objections)
 	require.InDelta(t, 50_000.5, r.Simulation.Prediction.Interventions[0].Value.Number, 0)
+	require.True(t, g.Observes("bank/transfer"))
+	require.False(t, g.Observes("files/write"))
+	require.JSONEq(t, `{"balance": 1.25}`, string(g.Observe("bank/transfer", r.Simulation.Model, json.RawMessage(`{"amount_minor": 5, "to": "x"}`), json.RawMessage(`{}`))))
+	require.Nil(t, g.Observe("bank/transfer", "sha256:another", json.RawMessage(`{"amount_minor": 5, "to": "x"}`), json.RawMessage(`{}`)))
 }
 
 // TestNoGateWithoutItsModels: a bundle is refused if its models were not read, exclude each other, cannot

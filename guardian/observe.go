@@ -47,5 +47,12 @@ func (g *Gate) Observe(operation, model string, args, output json.RawMessage) js
 	return raw
 }
 
-// observer returns the model of an operation and its digest, or nil.
-func (g *Gate) observer(operation string) (*causal.Simulator, string) { return nil, "" }
+// observer returns what evaluates the observations of an operation's model, and the digest of that model;
+// or nil.
+func (g *Gate) observer(operation string) (*causal.Simulator, string) {
+	m := g.models[operation]
+	if m == nil {
+		return nil, ""
+	}
+	return m.typed, m.digest
+}

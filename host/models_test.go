@@ -34,6 +34,7 @@ variables:
   used: {parents: [length], linear: {intercept: 0, weights: {length: 1}}, noise: {normal: {sd: 1}}}
 bind: {length: "size(args.line)", share: "1 / (size(args.line) - 5)"}
 kpis: {used: {max: 8, unit: places}}
+observe: {used: "output.ok ? size(args.line) : 0"}
 `
 
 const foreseenPolicy = `
@@ -87,7 +88,7 @@ func TestEffectsAreForeseen(t *testing.T) {
 	a.again(t)
 	eve := a.enrol(t, "eve", "risk")
 	digest := a.publish(t, actingPlan)
-	hypothesis := func(r guardian.Record) {
+	hypothesis := func(r guardian.Record, observed string) {
 		t.Helper()
 		require.NotNil(t, r.Simulation)
 		h, err := a.ledger().Hypothesis(t.Context(), r.Simulation.ID)
@@ -95,10 +96,11 @@ func TestEffectsAreForeseen(t *testing.T) {
 		require.Equal(t, "tester", h.AgentID)
 		require.Equal(t, "book/write", h.ToolID)
 		require.Equal(t, r.Simulation.Summary, h.Description)
-		require.Equal(t, ledger.HypothesisOpen, h.State)
+		require.Equal(t, ledger.HypothesisMeasured, h.State)
 		var p causal.Prediction
 		require.NoError(t, json.Unmarshal(h.Prediction, &p))
 		require.Equal(t, r.Simulation.Prediction.KPIs, p.KPIs)
+		require.JSONEq(t, observed, string(h.Observed))
 	}
 
 	low := a.start(t, "low", digest, `{"line":"one"}`)
@@ -107,7 +109,7 @@ func TestEffectsAreForeseen(t *testing.T) {
 	records := a.records(t, low)
 	require.Len(t, records, 1)
 	require.Equal(t, guardian.PolicyClear, records[0].Reason)
-	hypothesis(records[0])
+	hypothesis(records[0], `{"used": 3}`)
 
 	outside := a.start(t, "outside", digest, `{"line":"four words, or so"}`)
 	high := a.start(t, "high", digest, `{"line":"ten places"}`)
@@ -125,7 +127,7 @@ func TestEffectsAreForeseen(t *testing.T) {
 	require.Len(t, records, 2)
 	require.Equal(t, guardian.HumanApproved, records[1].Reason)
 	require.Equal(t, records[0].Simulation, records[1].Simulation, "the same simulation is one row")
-	hypothesis(records[1])
+	hypothesis(records[1], `{"used": 10}`)
 	a.replays(t, high)
 
 	b = a.asked(t, outside, 1)[0]
