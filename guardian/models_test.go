@@ -372,3 +372,17 @@ func TestForeseeModels(t *testing.T) {
 	require.Len(t, guardian.Foresee(modelled(t, text), operations(), p, diag.Source{}), 1)
 	require.Empty(t, guardian.Foresee(modelled(t, text, sampled), operations(), p, diag.Source{}))
 }
+
+// TestWithoutModels: the digest of a bundle without models, what is kept of it, and the records of its
+// decisions are those that they were before there were models.
+func TestWithoutModels(t *testing.T) {
+	g := gate(t, bundleText)
+	raw, err := g.Decide(action(write), []byte("salt"), facts(unmodelled)).Encode()
+	require.NoError(t, err)
+	rules, err := g.Rules("files/write")
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		"sha256:457edb0524663c666c8dd5faf6c4ff6d55b7d760108ec722589bdef3a75b9b9b", "sha256:948de9c9ce104c6f3a4f87fb747207c4768dc5c3cfd9d0c21e97c61bf2664812",
+		"sha256:b0177d5ec33776bc6b5f9d8d38cff097cbb5835eb121ff3d9bdda2b122eafedd", "sha256:5883b0e22cf27d4a5d24cc1d6e2117fdee11c8484c8ad5a28fff6103314daa3a",
+	}, []string{g.Policy(), plan.DigestOf(raw), plan.DigestOf(rules.Policy), plan.DigestOf(rules.Operation)})
+}
