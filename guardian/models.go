@@ -107,10 +107,14 @@ func (c *checker) models() {
 		c.found.Add(d)
 	}
 	for i, m := range b.Models {
+		at := b.ModelAt(i)
+		if m == nil {
+			c.found.Add(diag.Diagnostic{Severity: diag.Error, Code: diag.ModelInvalid, Summary: "a causal model of the policy is null", Subject: at})
+			continue
+		}
 		if c.part && !slices.ContainsFunc(m.Operations, func(name string) bool { return c.gate.operations[name] != nil }) {
 			continue
 		}
-		at := b.ModelAt(i)
 		simulator, err := causal.New(m)
 		if err != nil {
 			c.found.Add(diag.Diagnostic{
@@ -125,6 +129,12 @@ func (c *checker) models() {
 				c.found.Add(diag.Diagnostic{Severity: diag.Error, Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("%s has two causal models", fields.Quote(name)), Subject: at})
 			case o != nil:
 				c.gate.models[name] = &model{simulator, m.Digest(), c.typed(simulator, o, at)}
+				if o.template.Effect == plan.Pure && !c.part {
+					c.found.Add(diag.Diagnostic{
+						Severity: diag.Warning, Code: diag.EffectOperator, Summary: fmt.Sprintf("%s is pure, so its causal model is never asked", fields.Quote(name)),
+						Detail: "Models are about calls that have effects.", Subject: at,
+					})
+				}
 			case !c.part:
 				c.found.Add(diag.Diagnostic{
 					Severity: diag.Error, Code: diag.TrustOperation, Summary: fmt.Sprintf("the catalog has no operation %s", fields.Quote(name)),

@@ -300,6 +300,7 @@ func TestModelsAreTyped(t *testing.T) {
 		{name: "numbers of two kinds", model: bind("args.amount_minor * 0.5")},
 		{name: "a choice", model: bind(`args.to == "x" ? 1.0 : 2.5`)},
 		{name: "an operation that is not there", model: strings.Replace(drain, "bank/transfer", "bank/tranfer", 1), severity: diag.Error, code: diag.TrustOperation, want: "no operation `bank/tranfer`"},
+		{name: "a pure operation", model: strings.Replace(strings.Replace(drain, "bank/transfer", "text/count", 1), `"args.amount_minor"`, "'1'", 1), severity: diag.Warning, code: diag.EffectOperator, want: "`text/count` is pure"},
 		{name: "a misspelt input", model: bind("args.amount_miner"), severity: diag.Warning, code: diag.TypeExprMayFail, want: "`bind.amount`"},
 		{name: "an input that may be absent", model: bind("args.parts"), severity: diag.Warning, code: diag.TypeExprMayFail, want: "`bind.amount`"},
 		{name: "a text for a number", model: bind("args.to"), severity: diag.Error, code: diag.TypeExpr, want: "`bind.amount`"},
@@ -363,6 +364,22 @@ func TestNoGateWithoutItsModels(t *testing.T) {
 	long := modelled(t, modelledText, drain)
 	long.Rules[0].Message = strings.Repeat("x", ledger.MaxBodyBytes)
 	refused(long, diag.PlanLimits, "too long for the ledger")
+}
+
+// TestHostileRules: rules of a log that hold no models, or others than can be evaluated, make no gate.
+func TestHostileRules(t *testing.T) {
+	g := foreseeing(t, modelledText, drain)
+	rules, err := g.Rules("bank/transfer")
+	require.NoError(t, err)
+	var bundle map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(rules.Policy, &bundle))
+	for _, models := range []string{`[null]`, `[{}, null]`, `[{"operations": ["bank/transfer"]}]`, `[{"operations": ["bank/transfer"], "variables": [{"name": "x", "expression": "x"}]}]`, `{}`, `"x"`} {
+		bundle["Models"] = json.RawMessage(models)
+		rules.Policy, err = json.Marshal(bundle)
+		require.NoError(t, err)
+		_, err = guardian.Replay(rules)
+		require.Error(t, err, models)
+	}
 }
 
 // TestForeseeModels: an operation with a model is not warned of.
