@@ -95,7 +95,7 @@ func (v *verifier) foresees(index int64, agent string, d *ledger.Decision, asked
 	case !twice:
 		v.foreseen.said[strings.Clone(h.HypothesisID)] = p
 	case first.differs(p.terms) != "":
-		v.problem(BadStory, index, "the decision %s predicts something else than %s by the same simulation %s: its %s", d.ID, first.decision, h.HypothesisID, first.differs(p.terms))
+		v.problem(BadStory, index, "the decision %s predicts something else than %s by the same simulation %s: they differ in their %s", d.ID, first.decision, h.HypothesisID, first.differs(p.terms))
 	}
 }
 
@@ -130,7 +130,7 @@ func (v *verifier) hypotheses() {
 		switch p, ok := v.foreseen.said[id]; {
 		case ok:
 			if of := p.differs(v.terms(&h)); of != "" {
-				v.problem(BadStory, index, "the hypothesis %s is not what the decision %s predicts: its %s is another", id, p.decision, of)
+				v.problem(BadStory, index, "the hypothesis %s is not what the decision %s predicts: they differ in their %s", id, p.decision, of)
 			}
 		case v.foreseen.unknown[h.AgentID] > 0:
 			v.warn(BadStory, index, "the hypothesis %s is of no decision of the log that can be read", id)

@@ -56,15 +56,15 @@ func TestHypotheses(t *testing.T) {
 	}{
 		"honest":      {alter: honest},
 		"none":        {alter: func(r *ledger.Ruling, _ *guardian.Evidence) { r.Hypothesis = nil }, want: "does not have the hypothesis"},
-		"tool":        {alter: hypothesis(func(h *ledger.Hypothesis) { h.ToolID = "book/burn" }), want: "its tool is another"},
-		"description": {alter: hypothesis(func(h *ledger.Hypothesis) { h.Description = "nothing happens" }), want: "its description is another"},
+		"tool":        {alter: hypothesis(func(h *ledger.Hypothesis) { h.ToolID = "book/burn" }), want: "differ in their tool"},
+		"description": {alter: hypothesis(func(h *ledger.Hypothesis) { h.Description = "nothing happens" }), want: "differ in their description"},
 		"inputs": {alter: hypothesis(func(h *ledger.Hypothesis) {
 			h.Inputs = bytes.Replace(h.Inputs, []byte(`"value":3`), []byte(`"value":4`), 1)
-		}), want: "its inputs is another"},
+		}), want: "differ in their inputs"},
 		"prediction": {alter: hypothesis(func(h *ledger.Hypothesis) {
 			h.Prediction = bytes.Replace(h.Prediction, []byte(`"model":"pages"`), []byte(`"model":"page"`), 1)
-		}), want: "its prediction is another"},
-		"risk": {alter: hypothesis(func(h *ledger.Hypothesis) { h.RiskScore = "0.123" }), want: "its risk is another"},
+		}), want: "differ in their prediction"},
+		"risk": {alter: hypothesis(func(h *ledger.Hypothesis) { h.RiskScore = "0.123" }), want: "differ in their risk"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
