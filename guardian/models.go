@@ -4,9 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
@@ -26,6 +28,15 @@ type model struct {
 	// typed evaluates the model's bindings and observations with the conversions of numbers that the
 	// operation's inputs and outputs need.
 	typed *causal.Simulator
+	// last is the last prediction: one decision may be made by several policies, and again with what people
+	// have lifted, while a transaction is open.
+	last atomic.Pointer[predicted]
+}
+
+// predicted is the prediction for the action of a digest.
+type predicted struct {
+	action     string
+	simulation *Simulation
 }
 
 // maxPrediction bounds a prediction as JSON, in bytes, and maxWhy a text of it or about it: people read
@@ -42,6 +53,9 @@ const modelVersion = 1
 // predict says what the model predicts of an action, by its decoded inputs and its digest. The seed is
 // of the action and the model, so that equal actions have equal predictions.
 func (m *model) predict(inputs any, action string) (*Simulation, error) {
+	if p := m.last.Load(); p != nil && p.action == action {
+		return p.simulation, nil
+	}
 	do, err := m.typed.Bind(inputs)
 	if err != nil {
 		return nil, err
@@ -61,6 +75,7 @@ func (m *model) predict(inputs any, action string) (*Simulation, error) {
 	case len(s.Summary) > maxWhy:
 		return nil, fmt.Errorf("the summary of the prediction has %d bytes, more than %d", len(s.Summary), maxWhy)
 	}
+	m.last.Store(&predicted{action, s})
 	return s, nil
 }
 
@@ -116,6 +131,11 @@ func (c *checker) models() {
 			continue
 		}
 		simulator, err := causal.New(m)
+		if err == nil {
+			if missing := causal.Incomplete(m); len(missing) > 0 {
+				err = errors.New(missing[0].Summary)
+			}
+		}
 		if err != nil {
 			c.found.Add(diag.Diagnostic{
 				Severity: diag.Error, Code: diag.ModelInvalid, Summary: fmt.Sprintf("the causal model %s cannot be evaluated", fields.Quote(m.Name)),
@@ -128,7 +148,7 @@ func (c *checker) models() {
 			case c.gate.models[name] != nil:
 				c.found.Add(diag.Diagnostic{Severity: diag.Error, Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("%s has two causal models", fields.Quote(name)), Subject: at})
 			case o != nil:
-				c.gate.models[name] = &model{simulator, m.Digest(), c.typed(simulator, o, at)}
+				c.gate.models[name] = &model{Simulator: simulator, digest: m.Digest(), typed: c.typed(simulator, o, at)}
 				if o.template.Effect == plan.Pure && !c.part {
 					c.found.Add(diag.Diagnostic{
 						Severity: diag.Warning, Code: diag.EffectOperator, Summary: fmt.Sprintf("%s is pure, so its causal model is never asked", fields.Quote(name)),

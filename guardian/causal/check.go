@@ -77,7 +77,7 @@ func (c *checker) incomplete() {
 		}
 	}
 	for i := range c.m.Bind {
-		if v := c.byName[c.m.Bind[i].Variable]; v != nil && !v.Categorical() && v.Range == nil && !c.isBroken("variables", v.Name) {
+		if v := c.m.Variable(c.m.Bind[i].Variable); v != nil && !v.Categorical() && v.Range == nil && !c.isBroken("variables", v.Name) {
 			c.say(diag.ModelInvalid, atKey, path("variables", v.Name), fmt.Sprintf("%s is bound, and has no `range`", fields.Quote(v.Name)), "Say for which numbers the model is valid: `range: [min, max]`. A call with another one escalates.")
 		}
 	}
