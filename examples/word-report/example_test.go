@@ -29,7 +29,6 @@ import (
 	"chimera.ai/engine/internal/devserver"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/plan"
-	"chimera.ai/engine/policy"
 	"chimera.ai/engine/schemas"
 	"chimera.ai/engine/skills"
 )
@@ -79,7 +78,8 @@ func TestConfiguration(t *testing.T) {
 func compiled(t *testing.T) *plan.Plan {
 	t.Helper()
 	_, cat := catalogs(t)
-	bundle, ds := policy.Parse(source(t, "policy.yaml"))
+	bundle, _, ds, err := host.LoadPolicy([]string{"policy.yaml"})
+	require.NoError(t, err)
 	require.Empty(t, ds)
 	p, ds := compiler.Compile(source(t, "plan.yaml"), cat, bundle)
 	require.Empty(t, ds, "%+v", ds)
