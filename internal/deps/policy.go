@@ -94,6 +94,8 @@ var Rules = []Rule{
 	{Path: "intake", Zone: Pure, Owns: "what the definition of an MCP tool suggests to say of it, and what people should look at",
 		Never:  []string{"any package of ours", "Temporal", "mcp-go", "os", "net"},
 		Except: []string{"plan", "contract", "schemas", "approval/display"}},
+	{Path: "lookahead", Zone: Pure, Owns: "what is known of a run's effects before it starts: the data flow of a plan without its calls",
+		Never: []string{"compiler", "guardian", "ledger", "workflows", "activities", "skills", "Temporal", "os", "net"}},
 	{Path: "internal/syntax", Zone: Pure, Owns: "YAML and JSON documents with the exact place of every token",
 		Never: []string{"any package of ours", "Temporal", "os", "net"}, Except: []string{"diag"}},
 	{Path: "internal/fields", Zone: Pure, Owns: "maps of a document read by tables of their fields; the findings of a file",
