@@ -24,7 +24,7 @@ type command struct {
 	formats []string
 	// completes offers operands to a shell, or is nil.
 	completes completer
-	// parts are the subcommands, one of which must be given.
+	// parts are the subcommands, one of which must be given if there is no prepare.
 	parts []command
 	// prepare adds the command's flags. Commands that are not supported yet have neither
 	// prepare nor parts.
@@ -64,7 +64,8 @@ func commands() []command {
 			summary: "add and list agents, by statements of the admins"},
 		{name: "budgets", parts: budgetParts(), summary: "set and show what agents may spend, by statements of the admins"},
 		{name: "policy", parts: policyParts(), summary: "test the operator's policy on cases, replay decisions, and compare policies"},
-		{name: "simulate", summary: "say what would happen"},
+		{name: "simulate", operands: "OPERATION|PLAN | --report", most: 1, prepare: simulateCommand, parts: simulateParts(), completes: operationsOrFiles,
+			summary: "say what the causal models of the policy expect of a call, or of a plan, and how good they were"},
 		{name: "test", summary: "run the unit tests of plans"},
 		{name: "audit", parts: auditParts(), summary: "export the ledger, verify an export offline, and control what it retains"},
 		{name: "trust", parts: trustParts(), summary: "make keys and a bootstrap, and draft, sign and apply statements of the admins"},
@@ -108,7 +109,7 @@ func (p *Program) root() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		topic := words(cmd)
-		if cmd.HasSubCommands() {
+		if onlyParts(cmd) {
 			topic = append(topic, cmd.Flags().Args()...)
 		}
 		p.action = func(context.Context) error { return p.help(topic) }
@@ -128,6 +129,9 @@ func (p *Program) root() *cobra.Command {
 // tree returns a command with its subcommands.
 func (p *Program) tree(c command) *cobra.Command {
 	cmd := &cobra.Command{Use: c.name, Short: c.summary, Args: cobra.ArbitraryArgs, Hidden: !c.supported()}
+	for _, part := range c.parts {
+		cmd.AddCommand(p.tree(part))
+	}
 	switch {
 	case !c.supported():
 		cmd.DisableFlagParsing = true
@@ -137,10 +141,7 @@ func (p *Program) tree(c command) *cobra.Command {
 			}
 			return unsupported("%s", cmd.CommandPath())
 		}
-	case c.parts != nil:
-		for _, part := range c.parts {
-			cmd.AddCommand(p.tree(part))
-		}
+	case c.prepare == nil:
 		cmd.RunE = func(cmd *cobra.Command, operands []string) error {
 			if len(operands) == 0 || operands[0] == "" {
 				return misuse("%s needs %s", cmd.CommandPath(), c.takes()).withHint("%s", usage(c.name, c))
@@ -174,6 +175,11 @@ func (p *Program) choose(c command, cmd *cobra.Command, act action, operands []s
 	return nil
 }
 
+// onlyParts reports that a command does nothing by itself: its first operand is a part.
+func onlyParts(cmd *cobra.Command) bool {
+	return cmd.HasSubCommands() && cmd.Annotations["itself"] == ""
+}
+
 // words returns the words of a command after "chimera".
 func words(cmd *cobra.Command) []string { return strings.Fields(cmd.CommandPath())[1:] }
 
@@ -195,7 +201,7 @@ func (c command) all() []string { return append([]string{formatText, formatJSON}
 
 // takes returns the form of a command's operands.
 func (c command) takes() string {
-	if c.parts == nil {
+	if c.prepare != nil || c.parts == nil {
 		return c.operands
 	}
 	var parts []string

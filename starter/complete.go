@@ -99,6 +99,9 @@ func (p *Program) completion(c command) cobra.CompletionFunc {
 // completeFlags makes a shell offer files for flags that take one.
 func completeFlags(cmd *cobra.Command, c command) {
 	cmd.Annotations = map[string]string{"formats": strings.Join(c.all(), " ")}
+	if c.prepare != nil {
+		cmd.Annotations["itself"] = "yes"
+	}
 	cmd.LocalFlags().VisitAll(func(f *flag.Flag) {
 		directive := cobra.ShellCompDirectiveNoFileComp
 		switch name, _ := flag.UnquoteUsage(f); name {
@@ -129,6 +132,31 @@ func unquote(cmd *cobra.Command) {
 
 func files(context.Context, *Program, []string) ([]string, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveDefault
+}
+
+// operations offers the operations with effects of the catalog's files.
+func operations(_ context.Context, p *Program, _ []string) ([]string, cobra.ShellCompDirective) {
+	c, err := p.settings()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	s, err := p.catalog(nil, c.CatalogFile, c.ToolsFile)
+	if err != nil || s.catalog == nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var offers []string
+	for i := range s.catalog.Templates {
+		if t := &s.catalog.Templates[i]; t.Effect.Acts() {
+			offers = append(offers, t.Name())
+		}
+	}
+	return offers, cobra.ShellCompDirectiveNoFileComp
+}
+
+// operationsOrFiles does the same, and lets the shell offer files.
+func operationsOrFiles(ctx context.Context, p *Program, operands []string) ([]string, cobra.ShellCompDirective) {
+	offers, _ := operations(ctx, p, operands)
+	return offers, cobra.ShellCompDirectiveDefault
 }
 
 func schemaNames(context.Context, *Program, []string) ([]string, cobra.ShellCompDirective) {

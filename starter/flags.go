@@ -21,7 +21,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	var invalid *flag.InvalidValueError
 	var syntax *flag.InvalidSyntaxError
 	switch {
-	case cmd.HasSubCommands() && cmd.Flags().NArg() > 0: // an unknown subcommand precedes the flag
+	case onlyParts(cmd) && cmd.Flags().NArg() > 0: // an unknown subcommand precedes the flag
 		return noCommand(cmd, cmd.Flags().Arg(0))
 	case errors.As(err, &absent) && absent.GetSpecifiedShortnames() != "":
 		return oneDash(cmd, absent.GetSpecifiedShortnames())

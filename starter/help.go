@@ -42,14 +42,14 @@ func (p *Program) help(topic []string) error {
 		return p.document(content(path, c))
 	}
 	p.printf("%s\n\n%s\n", usage(path, c), sentence(c))
-	switch {
-	case c.parts != nil:
+	if c.parts != nil {
 		p.printf("\nParts:\n")
 		for _, part := range c.parts {
 			p.printf("  %-12s%s\n", part.name, part.summary)
 		}
 		p.printf("\nchimera help %s PART shows the flags of a part.\n", path)
-	case c.supported():
+	}
+	if c.prepare != nil {
 		p.printf("\nFlags:\n")
 		root.PersistentFlags().Lookup("format").Usage = "`FORMAT` of the answer: " + either(c.all())
 		at.InheritedFlags() // merges them into the command's

@@ -186,14 +186,9 @@ func policyDiffCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
 	since := fs.String("since", "", "`TIME` in RFC 3339, or a date, from which decisions are looked at")
 	return func(ctx context.Context, operands []string) error {
-		var from time.Time
-		if *since != "" {
-			var err error
-			if from, err = time.Parse(time.RFC3339, *since); err != nil {
-				if from, err = time.Parse(time.DateOnly, *since); err != nil {
-					return misuse("--since is a time such as 2026-01-31T12:00:00Z, or a date such as 2026-01-31, not %q", *since)
-				}
-			}
+		from, err := sinceOf("since", *since)
+		if err != nil {
+			return err
 		}
 		var gates [2]*guardian.Gate
 		var bundles [2]*policy.Bundle

@@ -261,10 +261,14 @@ func (p *Program) resolvePlan(ctx context.Context, at *place, o *order) error {
 	return err
 }
 
-// input reads JSON from the command line, a file or standard input.
+// input reads the JSON of a plan's input.
 func (p *Program) input(given string) (json.RawMessage, error) {
-	text := []byte(given)
-	name := "--input"
+	return p.jsonOf("--input", given)
+}
+
+// jsonOf reads JSON from the command line, a file or standard input.
+func (p *Program) jsonOf(name, given string) (json.RawMessage, error) {
+	text, from := []byte(given), name
 	if file, ok := strings.CutPrefix(given, "@"); ok || given == "-" {
 		if !ok {
 			file = "-"
@@ -273,12 +277,15 @@ func (p *Program) input(given string) (json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		text, name = src.Text, src.Name
+		text, from = src.Text, src.Name
 	}
 	if _, err := schemas.Decode(text); err != nil {
-		f := misuse("the input (%s) is not JSON: %s", name, err)
-		if name == "--input" && exists(given) {
-			return nil, f.withHint("Did you mean --input @%s?", given)
+		f := misuse("the input (%s) is not JSON: %s", from, err)
+		if name != "--input" {
+			f = misuse("what %s gives (%s) is not JSON: %s", name, from, err)
+		}
+		if from == name && exists(given) {
+			return nil, f.withHint("Did you mean %s @%s?", name, given)
 		}
 		return nil, f
 	}
