@@ -17,6 +17,8 @@ import (
 
 	"chimera.ai/engine/approval"
 	"chimera.ai/engine/guardian"
+	"chimera.ai/engine/guardian/causal"
+	"chimera.ai/engine/internal/strict"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/trust"
@@ -366,4 +368,29 @@ func same(a, b approval.Action) bool {
 	return lifts && a.Node == b.Node && a.Path == b.Path && a.Operation == b.Operation && a.Effect == b.Effect && a.Invocation == b.Invocation &&
 		a.Action == b.Action && a.Amount == b.Amount && a.Currency == b.Currency && a.Decision == b.Decision && a.Policy == b.Policy &&
 		a.Evidence == b.Evidence && a.Hold == b.Hold && a.Permitted.Time().Equal(b.Permitted.Time())
+}
+
+// Forecasts are what causal models predict of the actions that are asked about, in their order: nil where
+// there is no model. They are those of the evidence that people sign.
+func (r *Reader) Forecasts(ctx context.Context, o *Open) ([]*causal.Prediction, error) {
+	out := make([]*causal.Prediction, len(o.Request.Actions))
+	for i, a := range o.Request.Actions {
+		packet, err := r.Ledger.Packet(ctx, a.Evidence)
+		if err != nil {
+			return nil, err
+		}
+		for _, part := range packet.Parts {
+			if part.Name != "decision" {
+				continue
+			}
+			record := new(guardian.Record)
+			if err := strict.Decode(part.Data, record); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrDiffers, err)
+			}
+			if record.Simulation != nil {
+				out[i] = record.Simulation.Prediction
+			}
+		}
+	}
+	return out, nil
 }

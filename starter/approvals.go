@@ -12,6 +12,7 @@ import (
 	flag "github.com/spf13/pflag"
 
 	"chimera.ai/engine/approval"
+	"chimera.ai/engine/guardian/causal"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/review"
@@ -332,6 +333,10 @@ func showApprovalCommand(p *Program, _ *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
+		forecasts, err := p.forecastsOf(ctx, r, &o)
+		if err != nil {
+			return err
+		}
 		if p.json() {
 			decision := approval.Approve
 			if o.Request.Kind == approval.Outcome {
@@ -341,14 +346,22 @@ func showApprovalCommand(p *Program, _ *flag.FlagSet) action {
 			return p.document(struct {
 				OK bool `json:"ok"`
 				waiting
-				Text string `json:"text"`
+				// Forecasts are what causal models predict of the actions that have one.
+				Forecasts []waitingForecast `json:"forecasts,omitempty"`
+				Text      string            `json:"text"`
 				// Request is what is asked, and Payload what is signed, once decision, signer,
 				// role, nonce and times are set.
 				Request any `json:"request"`
 				Payload any `json:"payload"`
-			}{true, waitingOf(&o), text, o.Request, payload})
+			}{true, waitingOf(&o), forecasts, text, o.Request, payload})
 		}
 		p.printf("%s", text)
+		for _, f := range forecasts {
+			p.say("%s:", inLine(f.Node))
+			if err := writeForecast(p.Stderr, "  ", f.Forecast); err != nil {
+				return err
+			}
+		}
 		for _, v := range o.Votes {
 			p.say("%s by %s as %s (%s)", v.Decision, printable(v.Signer), printable(v.Role), v.SigType)
 		}
@@ -363,6 +376,28 @@ func showApprovalCommand(p *Program, _ *flag.FlagSet) action {
 		p.say("still to sign: %s", missingOf(o.Tally.Missing))
 		return nil
 	}
+}
+
+// waitingForecast is what a causal model predicts of an action that waits.
+type waitingForecast struct {
+	Node     string             `json:"node"`
+	Forecast *causal.Prediction `json:"forecast"`
+}
+
+// forecastsOf reads what causal models predict of the actions of a barrier.
+func (p *Program) forecastsOf(ctx context.Context, r *review.Reader, o *review.Open) (out []waitingForecast, err error) {
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	all, err := r.Forecasts(bounded, o)
+	if err != nil {
+		return nil, storeError(err)
+	}
+	for i, f := range all {
+		if f != nil {
+			out = append(out, waitingForecast{o.Request.Actions[i].Node, f})
+		}
+	}
+	return out, nil
 }
 
 func reasonOf(reason string) string {

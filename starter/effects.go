@@ -10,6 +10,7 @@ import (
 	flag "github.com/spf13/pflag"
 
 	"chimera.ai/engine/guardian"
+	"chimera.ai/engine/guardian/causal"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/trust"
 )
@@ -37,6 +38,8 @@ type effectStep struct {
 	Detail   string `json:"detail,omitempty"`
 	// Shadow is what a policy in shadow has said.
 	Shadow *ruling `json:"shadow,omitempty"`
+	// Forecast is what a causal model predicted, on which the decision rests.
+	Forecast *causal.Prediction `json:"forecast,omitempty"`
 	// Guardian is who signed a permit, and Expires the end of its life.
 	Guardian string       `json:"guardian,omitempty"`
 	Expires  *ledger.Time `json:"expires,omitempty"`
@@ -171,6 +174,9 @@ func (all *effects) add(ctx context.Context, store ledger.Store, e *ledger.Entry
 		if len(record.Objections) > 0 {
 			step.Detail = record.Objections[0].Detail
 		}
+		if record.Simulation != nil {
+			step.Forecast = record.Simulation.Prediction
+		}
 		if step.Shadow, err = x.describe(ctx, store, e); err != nil {
 			return err
 		}
@@ -286,10 +292,18 @@ func writeEffects(w io.Writer, indent string, list []effect) error {
 		if _, err := fmt.Fprintf(w, "%s%s: %s\n", indent, name, printable(x.Operation)); err != nil {
 			return err
 		}
+		shown := "" // decisions about one action rest on one forecast
 		for _, s := range x.Steps {
 			if _, err := fmt.Fprintf(w, "%s  %s\n%s    %s\n", indent, s, indent, s.Entry); err != nil {
 				return err
 			}
+			if s.Forecast == nil || s.Forecast.ID == shown {
+				continue
+			}
+			if err := writeForecast(w, indent+"    ", s.Forecast); err != nil {
+				return err
+			}
+			shown = s.Forecast.ID
 		}
 	}
 	return nil
