@@ -28,7 +28,7 @@ func writeForecast(w io.Writer, indent string, f *causal.Prediction) error {
 		k := &f.KPIs[i]
 		broken := "-"
 		if k.Bounded() {
-			broken = short(k.Broken)
+			broken = inLine(string(k.Broken))
 		}
 		_, _ = fmt.Fprintf(table, "%s  %s\t%s\t%s\t%s\t%s\n", indent, inLine(k.Variable), spread(&k.With, k.Unit), spread(&k.Without, k.Unit), boundOf(&k.KPI), broken)
 	}

@@ -294,9 +294,30 @@ func coefficientOf(v *causal.Variable, name string) *float64 {
 		}
 		x = p
 	default:
-		return nil
+		return entryOf(v, name)
 	}
 	return &x
+}
+
+// entryOf is the number of a table by the name of its coefficient, such as "size=large: ill", or nil.
+func entryOf(v *causal.Variable, name string) *float64 {
+	for _, row := range v.Table {
+		var when []string
+		for _, parent := range v.Parents {
+			when = append(when, parent+"="+row.When[parent])
+		}
+		category, of := strings.CutPrefix(name, strings.Join(when, ", "))
+		if !of {
+			continue
+		}
+		if category == "" {
+			return row.Value
+		}
+		if p, there := row.P[strings.TrimPrefix(category, ": ")]; there {
+			return &p
+		}
+	}
+	return nil
 }
 
 // showFit shows people how a model was fitted.
