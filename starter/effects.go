@@ -25,6 +25,18 @@ type effect struct {
 	// State is that of the invocation, or "" if it was never permitted.
 	State ledger.InvocationState `json:"state,omitempty"`
 	Steps []effectStep           `json:"steps"`
+	// Observed is what was measured of the KPIs of its last forecast.
+	Observed map[string]causal.Value `json:"observed,omitempty"`
+}
+
+// forecast is the last forecast of the effect, or nil.
+func (x *effect) forecast() (last *causal.Prediction) {
+	for _, s := range x.Steps {
+		if s.Forecast != nil {
+			last = s.Forecast
+		}
+	}
+	return last
 }
 
 // effectStep is one entry of the log about an effect.
@@ -112,7 +124,7 @@ func effectsOf(ctx context.Context, store ledger.Store, run ledger.Run) (effects
 		}
 		if len(records) < page {
 			all.uncalled()
-			return all, nil
+			return all, all.observe(ctx, store)
 		}
 	}
 }
@@ -139,6 +151,30 @@ func (all *effects) about(id string) *effect {
 		all.list = append(all.list, effect{Invocation: id})
 	}
 	return &all.list[i]
+}
+
+// observe adds to effects what was measured of what was forecast. Nothing is there if that was erased.
+func (all *effects) observe(ctx context.Context, store ledger.Store) error {
+	for i := range all.list {
+		x := &all.list[i]
+		f := x.forecast()
+		if f == nil {
+			continue
+		}
+		h, err := store.Hypothesis(ctx, f.ID)
+		if errors.Is(err, ledger.ErrNotFound) || errors.Is(err, ledger.ErrGone) || errors.Is(err, ledger.ErrSealed) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if h.Observed != nil {
+			if err := json.Unmarshal(h.Observed, &x.Observed); err != nil {
+				return fmt.Errorf("read what was observed of %s: %w", f.ID, err)
+			}
+		}
+	}
+	return nil
 }
 
 // uncalled adds to effects that were never called what ended them.
@@ -304,6 +340,9 @@ func writeEffects(w io.Writer, indent string, list []effect) error {
 				return err
 			}
 			shown = s.Forecast.ID
+		}
+		if err := writeObserved(w, indent+"  ", x.forecast(), x.Observed); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -39,6 +39,24 @@ func writeForecast(w io.Writer, indent string, f *causal.Prediction) error {
 	return err
 }
 
+// writeObserved writes for people what was measured of the KPIs of a forecast, beside what was predicted.
+func writeObserved(w io.Writer, indent string, f *causal.Prediction, observed map[string]causal.Value) error {
+	if f == nil {
+		return nil
+	}
+	for i := range f.KPIs {
+		k := &f.KPIs[i]
+		v, ok := observed[k.Variable]
+		if !ok {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%sobserved %s = %s; predicted %s\n", indent, inLine(k.Variable), inLine(v.String()), spread(&k.With, k.Unit)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // methodOf says how a risk was calculated.
 func methodOf(f *causal.Prediction) string {
 	switch f.Method {

@@ -258,6 +258,8 @@ func TestRun(t *testing.T) {
 	require.NotNil(t, first.Note)
 	require.Contains(t, *first.Note, "no such file")
 	require.Contains(t, first.Refused, "REJECT, policy:markdown-only")
+	// The forecast on which the decision rests is compared with what the tool has told.
+	require.Contains(t, said.String(), "observed size = 26; predicted 26.52 [23.2303, 29.8097] bytes")
 	require.Equal(t, "verdict.md", first.Saved)
 	require.Equal(t, first.Verdict, saved(t, dir), "the run that has failed since has restored it")
 	var failed ran
