@@ -15,12 +15,15 @@ func (s *Simulator) describe(p *Prediction, without, with *result) {
 	p.Risk, p.Baseline = risk(with.broken), risk(without.broken)
 	p.Estimate = p.Risk
 	if p.Method == MonteCarlo {
-		p.Estimate = decimal(math.Floor(float64(with.broken.estimate*units) + 0.5))
+		p.Estimate = with.broken.nearest()
 	}
 	for k := range s.program.kpis {
 		kpi := &s.program.kpis[k]
 		a, b := &with.kpis[k], &without.kpis[k]
 		f := Forecast{KPI: *kpi.KPI, Broken: risk(a.broken)}
+		if p.Method == MonteCarlo && kpi.Bounded() {
+			f.Estimate = a.broken.nearest()
+		}
 		values := s.program.nodes[kpi.node].Values
 		f.With, f.Without = a.distribution(values), b.distribution(values)
 		if a.shares == nil {
@@ -75,6 +78,9 @@ func risk(c chance) json.Number {
 	}
 	return decimal(min(max(n, 0), units))
 }
+
+// nearest rounds the probability itself.
+func (c chance) nearest() json.Number { return decimal(math.Floor(float64(c.estimate*units) + 0.5)) }
 
 // decimal writes so many units.
 func decimal(n float64) json.Number {

@@ -51,8 +51,10 @@ const RiskPlaces = 9
 type Forecast struct {
 	KPI
 	// Broken is the probability that it breaks its bound: as Risk, of samples the upper end of an interval.
-	Broken json.Number  `json:"broken"`
-	With   Distribution `json:"with"`
+	// Estimate is then the probability itself; it is there if the method is MonteCarlo and the KPI has a bound.
+	Broken   json.Number  `json:"broken"`
+	Estimate json.Number  `json:"estimate,omitempty"`
+	With     Distribution `json:"with"`
 	// Without is the distribution without the action.
 	Without Distribution `json:"without"`
 	// Low and High are the ends of the bins of both.

@@ -64,7 +64,11 @@ func read(from *causal.Forecast) (f forecast, ok bool) {
 		}
 	}
 	if f.Bounded() {
-		if f.broken, ok = probability(from.Broken); !ok {
+		// Calibration is that of the probability itself: the upper end of an interval is too high on purpose.
+		if f.broken, ok = probability(from.Broken); ok && from.Estimate != "" {
+			f.broken, ok = probability(from.Estimate)
+		}
+		if !ok {
 			return f, false
 		}
 	}

@@ -129,6 +129,27 @@ func TestRiskOfModel(t *testing.T) {
 	require.Equal(t, 3, m.KPIs[1].Observed)
 }
 
+// TestRiskOfSamples: what is scored is the probability that samples estimate, of a KPI as of the whole model, and
+// not the upper end of its interval.
+func TestRiskOfSamples(t *testing.T) {
+	limit := 9.5
+	s, err := causal.New(&causal.Model{
+		Name: "rare", Operations: []string{"a/b"}, Samples: causal.MinSamples, KPIs: []causal.KPI{{Variable: "y", Max: &limit}},
+		Variables: []causal.Variable{{Name: "y", Provenance: causal.Assumed, Noise: &causal.Noise{Uniform: &causal.Range{Max: 10}}}},
+	})
+	require.NoError(t, err)
+	var pairs []Pair
+	for i := range 100 {
+		p, err := s.Simulate(nil, strconv.Itoa(i))
+		require.NoError(t, err)
+		require.Equal(t, causal.MonteCarlo, p.Method)
+		pairs = append(pairs, Pair{At: start, Model: p.Model, Prediction: p, Observed: map[string]causal.Value{"y": {Number: 1}}})
+	}
+	m := Measure(pairs).Models[0]
+	require.InDelta(t, 0.05, m.Risk.Predicted, 4*math.Sqrt(0.05*0.95/100_000))
+	require.Equal(t, m.Risk, m.KPIs[0].Risk)
+}
+
 func TestNoObservations(t *testing.T) {
 	p := pair(0, 0.5, 1, 1, 1)
 	p.Observed = map[string]causal.Value{"other": {Number: 3}}
@@ -184,6 +205,7 @@ func TestRefused(t *testing.T) {
 		"quantiles crossed":   func(p *Pair) { p.Prediction.KPIs[0].With.P05 = "1e9" },
 		"one quantile":        func(p *Pair) { p.Prediction.KPIs[0].With.P05 = "" },
 		"above 1":             func(p *Pair) { p.Prediction.KPIs[0].Broken = "1.5" },
+		"estimated above 1":   func(p *Pair) { p.Prediction.KPIs[0].Estimate = "1.5" },
 		"below 0":             func(p *Pair) { p.Prediction.KPIs[0].Broken = "-0.5" },
 		"a bound that is NaN": func(p *Pair) { p.Prediction.KPIs[0].Max = ptr(math.NaN()) },
 		"allows of a number":  func(p *Pair) { p.Prediction.KPIs[0].Allow = []string{"a"} },
