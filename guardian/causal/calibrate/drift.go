@@ -19,7 +19,8 @@ const constant = 1e-9
 
 // driftOf compares the last quarter of the samples, but at least [MinWindow] and at most [MaxRecent],
 // with all earlier ones. The means differ if Welch's t is significant at 1 %; where both windows are
-// constant, which leaves nothing to estimate an error from, if they differ by more than rounding.
+// constant, which leaves nothing to estimate an error from, if they differ by more than rounding. The
+// level is that of one KPI at one time: who looks at many, or again and again, sees some by chance.
 func driftOf(samples []sample) Drift {
 	recent := min(max(len(samples)/4, MinWindow), MaxRecent)
 	earlier := len(samples) - recent
@@ -32,6 +33,11 @@ func driftOf(samples []sample) Drift {
 	mean2, variance2 := steady(residuals[earlier:])
 	d.Earlier = windowOf(samples[:earlier], float64(mean1*scale), float64(math.Sqrt(variance1)*scale))
 	d.Recent = windowOf(samples[earlier:], float64(mean2*scale), float64(math.Sqrt(variance2)*scale))
+	if samples[0].forecast.categorical {
+		// As long as nothing rare has been observed, surprises hardly vary. What then differs are the forecasts.
+		variance1 = max(variance1, expected(samples[:earlier]))
+		variance2 = max(variance2, expected(samples[earlier:]))
+	}
 	differ := math.Abs(mean2-mean1) > constant
 	if variance1 == 0 && variance2 == 0 {
 		if differ {
@@ -110,6 +116,20 @@ func surprise(s sample) float64 {
 		}
 	}
 	return x
+}
+
+// expected is the variance that surprises have if the forecasts of categories are right: 4 (Σp³ - (Σp²)²).
+func expected(samples []sample) float64 {
+	variance := 0.0
+	for _, s := range samples {
+		squares, cubes := 0.0, 0.0
+		for _, p := range s.forecast.p {
+			squares += float64(p * p)
+			cubes += float64(p * p * p)
+		}
+		variance += 4 * max(cubes-float64(squares*squares), 0)
+	}
+	return variance / float64(len(samples))
 }
 
 // critical returns the quantile of 99.5 % of Student's distribution, by the expansion of Cornish and

@@ -7,13 +7,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// driftIn returns the drift of the first KPI, without the other parts of a report.
+func driftIn(pairs []Pair) Drift {
+	var samples []sample
+	for i := range pairs {
+		if all, _, problem := check(&pairs[i]); problem == "" {
+			samples = append(samples, sample{pairs[i].At, &all[0], pairs[i].Observed[all[0].Variable]})
+		}
+	}
+	return driftOf(samples)
+}
+
 // drift returns the drift of forecasts with the given means, standard deviation and residuals.
 func drift(sd float64, n int, mean, residual func(i int) float64) Drift {
 	var pairs []Pair
 	for i := range n {
 		pairs = append(pairs, pair(i, 0.5, mean(i), sd, mean(i)+residual(i)))
 	}
-	return Measure(pairs).Models[0].KPIs[0].Drift
+	return driftIn(pairs)
 }
 
 // TestNoDriftOfRounding: residuals that are the same but for rounding have not drifted, whatever the
@@ -118,6 +129,41 @@ func TestDriftOfCategories(t *testing.T) {
 	}
 	require.Equal(t, NoDrift, state(false))
 	require.Equal(t, Drifted, state(true))
+}
+
+// TestNoDriftOfForecasts: that forecasts change is no drift, although nothing rare has been observed.
+func TestNoDriftOfForecasts(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(9, 10))
+	for _, jitter := range []float64{0, 0.002} {
+		var pairs []Pair
+		for i := range 40 {
+			rain := 0.02 + float64(jitter*rnd.Float64())
+			if i >= 30 {
+				rain *= 3
+			}
+			pairs = append(pairs, weather(i, rain, "dry"))
+		}
+		require.Equal(t, NoDrift, driftIn(pairs).State, "%g", jitter)
+	}
+	alarms := 0
+	const trials = 1000
+	for range trials {
+		var pairs []Pair
+		for i := range 60 {
+			rain, sky := float64(rnd.Float64()*0.1), "dry"
+			if i >= 45 {
+				rain *= 2
+			}
+			if rnd.Float64() < rain {
+				sky = "wet"
+			}
+			pairs = append(pairs, weather(i, rain, sky))
+		}
+		if driftIn(pairs).State == Drifted {
+			alarms++
+		}
+	}
+	require.Less(t, alarms, trials*2/100)
 }
 
 // TestCritical compares with a table of Student's distribution.
