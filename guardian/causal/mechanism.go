@@ -130,15 +130,12 @@ func (p *program) table(n *node) error {
 	return nil
 }
 
-// noiseName is what an expression calls the noise.
-const noiseName = "noise"
-
 func (p *program) expression(n *node) error {
 	n.mechanism = calculated
 	var numbers []string
-	at := map[string]int{noiseName: -1}
+	at := map[string]int{nameNoise: -1}
 	if n.Noise != nil {
-		numbers = append(numbers, noiseName)
+		numbers = append(numbers, nameNoise)
 	}
 	choices := map[string][]string{}
 	for _, parent := range n.parents {

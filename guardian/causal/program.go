@@ -160,18 +160,6 @@ func (p *program) sort() error {
 
 func finite(x float64) bool { return x-x == 0 }
 
-// steps estimates the work of one evaluation.
-func (n *node) steps() int {
-	steps := 1 + len(n.parents)
-	if n.numeric != nil {
-		steps += n.numeric.Steps()
-	}
-	if n.noise.kind != silent || n.mechanism == chances {
-		steps += 2
-	}
-	return steps
-}
-
 // evaluator evaluates variables one at a time.
 type evaluator struct {
 	numbers []float64

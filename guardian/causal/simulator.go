@@ -53,21 +53,7 @@ func New(m *Model) (*Simulator, error) {
 	if s.observe, err = s.bindings(m.Observe, expr.Charge); err != nil {
 		return nil, fmt.Errorf("the model's observations cannot be evaluated: %w", err)
 	}
-	steps := 0
-	for _, i := range s.base.order {
-		steps += s.program.nodes[i].steps()
-	}
-	if n := s.samples(); n < 2 || n > MaxSamples || steps*n > MaxWork {
-		return nil, fmt.Errorf("%d samples of %d steps each are too much work", n, steps)
-	}
 	return s, nil
-}
-
-func (s *Simulator) samples() int {
-	if s.model.Samples == 0 {
-		return DefaultSamples
-	}
-	return s.model.Samples
 }
 
 func (s *Simulator) bindings(of []Binding, scope expr.Scope) ([]bound, error) {
@@ -237,7 +223,7 @@ func (s *Simulator) evaluate(p *Prediction, w *world, seed string) (without, wit
 			}
 		}
 	}
-	p.Method, p.Samples, p.Seed = MonteCarlo, s.samples(), seed
+	p.Method, p.Samples, p.Seed = MonteCarlo, s.model.Samples, seed
 	return s.program.sample(s.base, w, newSource(s.digest, seed), p.Samples)
 }
 
