@@ -2,6 +2,7 @@ package causal
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"chimera.ai/engine/plan"
@@ -96,6 +97,10 @@ func (v *Value) UnmarshalJSON(raw []byte) error {
 			return fmt.Errorf("a value is a number or the name of a category: %.40s", raw)
 		}
 		return nil
+	}
+	if string(raw) == "null" {
+		// Package json would leave it at 0.
+		return errors.New("a value is a number or the name of a category, and not null")
 	}
 	return json.Unmarshal(raw, &v.Number)
 }

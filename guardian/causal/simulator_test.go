@@ -32,6 +32,22 @@ func decoded(t *testing.T, text string) any {
 	return v
 }
 
+// TestValuesAreNotNull: what is missing in JSON is not 0.
+func TestValuesAreNotNull(t *testing.T) {
+	for text, want := range map[string]Value{`"a"`: {Category: "a"}, `1.5`: {Number: 1.5}, `0`: {}} {
+		var v Value
+		require.NoError(t, json.Unmarshal([]byte(text), &v))
+		require.Equal(t, want, v)
+	}
+	for _, text := range []string{`null`, `""`, `true`, `[]`, `1e999`} {
+		var do []Intervention
+		require.Error(t, json.Unmarshal([]byte(`[{"variable": "x", "value": `+text+`}]`), &do), text)
+	}
+	var none Variable
+	require.NoError(t, json.Unmarshal([]byte(`{"value": null}`), &none))
+	require.Nil(t, none.Value)
+}
+
 func TestBind(t *testing.T) {
 	s, err := New(report())
 	require.NoError(t, err)
