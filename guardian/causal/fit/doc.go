@@ -20,7 +20,12 @@
 // of the model, and the other parents are adjusted for a back-door set ([BackDoor]) if they share causes
 // with the one left out. It is refused where no measured variables suffice, where an action sets
 // the parent or one of its causes, and where, under the action, the parent shares causes with what
-// the KPIs depend on otherwise: a model without the edge would state a wrong risk.
+// the KPIs depend on otherwise: a model without the edge would state a wrong risk. A number is taken to be linear in
+// the members of its set too, each by itself: where it is not, or where they act on each other, part of the
+// confounding remains. A table is adjusted without that assumption.
+//
+// Without an action, a model that was adjusted so is not the whole one: what the set and the variable have in common
+// is gone, so that the baseline of what depends on both is not exact.
 //
 // # Data
 //
