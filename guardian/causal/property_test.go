@@ -129,7 +129,11 @@ func amount(t require.TestingT, n json.Number) float64 {
 
 func TestClosedFormsAndSamplesAgree(t *testing.T) {
 	// One in some 16,000 comparisons is beyond 4 standard errors; the draws are fixed, so that none is found by chance.
-	for i := range 40 {
+	models := 40
+	if testing.Short() {
+		models = 12
+	}
+	for i := range models {
 		r := rand.New(rand.NewPCG(uint64(i), 7))
 		m := discrete(r)
 		if i%2 == 0 {

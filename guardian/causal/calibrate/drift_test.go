@@ -82,7 +82,7 @@ func TestWindows(t *testing.T) {
 func TestDriftFound(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	found, alarms := 0, 0
-	const trials = 2000
+	const trials = 1000
 	for range trials {
 		noise := func(shift float64, from int) func(int) float64 {
 			return func(i int) float64 {
@@ -146,7 +146,7 @@ func TestNoDriftOfForecasts(t *testing.T) {
 		require.Equal(t, NoDrift, driftIn(pairs).State, "%g", jitter)
 	}
 	alarms := 0
-	const trials = 1000
+	const trials = 500
 	for range trials {
 		var pairs []Pair
 		for i := range 60 {

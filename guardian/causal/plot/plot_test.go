@@ -244,6 +244,9 @@ func TestHostileNumbers(t *testing.T) {
 	valid(t, Forecast(nil))
 	valid(t, Forecast(&causal.Prediction{Name: "empty"}))
 	numbers := []float64{0, 1, math.NaN(), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64, 5e-324, -1e100, 1e15}
+	if testing.Short() {
+		numbers = []float64{0, math.NaN(), math.Inf(-1), math.MaxFloat64, 5e-324}
+	}
 	for _, a := range numbers {
 		for _, b := range numbers {
 			for _, bins := range [][]float64{nil, {a}, {a, b}, make([]float64, 2000), {0.5, 0.5}, {1}} {
