@@ -182,7 +182,7 @@ func (r *Record) Encode() ([]byte, error) {
 // Decide judges an action. salt goes into the digest of the action: see
 // [Action.Digest].
 func (g *Gate) Decide(a *Action, salt []byte, facts Facts) *Record {
-	d := &decision{gate: g, action: a, facts: facts}
+	d := &decision{gate: g, action: a, salt: salt, facts: facts}
 	d.record = Record{
 		Objections: []Objection{}, Rules: []RuleResult{}, PolicyDigest: g.digest,
 		Budget: facts.Budget, Calls: facts.Calls, Approved: facts.Approved,
@@ -191,7 +191,7 @@ func (g *Gate) Decide(a *Action, salt []byte, facts Facts) *Record {
 	if facts.Shadow {
 		d.record.Mode = Shadow
 	}
-	if d.form(salt) {
+	if d.form() {
 		d.policy()
 	}
 	d.budget()
@@ -337,6 +337,7 @@ func (d *decision) lifters(reason string) []string {
 type decision struct {
 	gate      *Gate
 	action    *Action
+	salt      []byte
 	facts     Facts
 	operation *operation
 	vars      expr.Vars
@@ -351,15 +352,15 @@ func (d *decision) object(w Word, reason, detail string) {
 
 // form checks that the action is one that the catalog knows, with inputs that its
 // operation takes.
-func (d *decision) form(salt []byte) bool {
-	err := d.understand(salt)
+func (d *decision) form() bool {
+	err := d.understand()
 	if err != nil {
 		d.object(Reject, MalformedAction, err.Error())
 	}
 	return err == nil
 }
 
-func (d *decision) understand(salt []byte) error {
+func (d *decision) understand() error {
 	if err := d.action.check(); err != nil {
 		return err
 	}
@@ -367,7 +368,7 @@ func (d *decision) understand(salt []byte) error {
 	if err != nil {
 		return err
 	}
-	if d.record.InputDigest, err = d.action.Digest(salt); err != nil {
+	if d.record.InputDigest, err = d.action.Digest(d.salt); err != nil {
 		return err
 	}
 	d.vars, d.inputs = variables(doc, d.facts.At), doc["inputs"]

@@ -21,7 +21,7 @@ type Explanation struct {
 // action. Its error is that of a malformed action.
 func (g *Gate) Explain(a *Action, facts Facts) ([]Explanation, error) {
 	d := &decision{gate: g, action: a, facts: facts}
-	if err := d.understand(nil); err != nil {
+	if err := d.understand(); err != nil {
 		return nil, err
 	}
 	own := map[string]rule{}

@@ -50,9 +50,11 @@ const (
 // another version may predict otherwise; and so does the seed, so that its predictions have other ids.
 const modelVersion = 1
 
-// predict says what the model predicts of an action, by its decoded inputs and its digest. The seed is
-// of the action and the model, so that equal actions have equal predictions.
-func (m *model) predict(inputs any, action string) (*Simulation, error) {
+// predict says what the model predicts of an action, by its decoded inputs, its digest and the salt of
+// that. The seed is of these and of the model, so that equal actions have equal predictions. The salt is
+// in it since the id of the prediction stays in the log when a person is erased: who has the log alone,
+// with the action's digest and the model, must not find the interventions by trying them.
+func (m *model) predict(inputs any, action string, salt []byte) (*Simulation, error) {
 	if p := m.last.Load(); p != nil && p.action == action {
 		return p.simulation, nil
 	}
@@ -60,7 +62,7 @@ func (m *model) predict(inputs any, action string) (*Simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "chimera-simulation/%d\x00%s\x00%s", modelVersion, action, m.digest))
+	sum := sha256.Sum256(fmt.Appendf(nil, "chimera-simulation/%d\x00%s\x00%s%s", modelVersion, action, m.digest, salt))
 	s := &Simulation{Model: m.digest, Seed: hex.EncodeToString(sum[:])}
 	if s.Prediction, err = m.Simulate(do, s.Seed); err != nil {
 		return nil, err
@@ -88,7 +90,7 @@ func (d *decision) foresee() (*Simulation, error) {
 		return nil, nil
 	default:
 		d.record.Engine += fmt.Sprintf(" causal/%d", modelVersion)
-		return m.predict(d.inputs, d.record.InputDigest)
+		return m.predict(d.inputs, d.record.InputDigest, d.salt)
 	}
 }
 

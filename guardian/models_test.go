@@ -1,6 +1,7 @@
 package guardian_test
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -66,6 +67,14 @@ func modelOf(t testing.TB, text string) *causal.Model {
 	m, ds := causal.Parse(diag.Source{Name: "model.yaml", Text: []byte(text)})
 	require.NotNil(t, m, errorsOf(ds))
 	return m
+}
+
+// simulatorOf evaluates one of the models by its name.
+func simulatorOf(t testing.TB, name string) *causal.Simulator {
+	t.Helper()
+	s, err := causal.New(modelOf(t, map[string]string{"drain": drain, "reading": sampled}[name]))
+	require.NoError(t, err)
+	return s
 }
 
 // modelled is a bundle with models.
@@ -201,6 +210,10 @@ func TestSimulation(t *testing.T) {
 		other := g.Decide(a, []byte("pepper"), facts(unmodelled)).Simulation
 		require.NotEqual(t, s.Seed, other.Seed, "nobody guesses the inputs by the seed")
 		require.NotEqual(t, s.ID, other.ID)
+		guess := sha256.Sum256(fmt.Appendf(nil, "chimera-simulation/1\x00%s\x00%s", r.InputDigest, s.Model))
+		guessed, err := simulatorOf(t, s.Prediction.Name).Simulate(s.Prediction.Interventions, hex.EncodeToString(guess[:]))
+		require.NoError(t, err)
+		require.NotEqual(t, s.ID, guessed.ID, "what stays in the log of an erased person does not say what was predicted")
 
 		h, err := r.Hypothesis(a)
 		require.NoError(t, err)
