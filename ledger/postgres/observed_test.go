@@ -1,9 +1,11 @@
 package postgres_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,6 +35,15 @@ func observing(t *testing.T) (s ledger.Store, o postgres.Options, effects ledger
 	require.ErrorIs(t, effects.StateHypothesis(t.Context(), ledger.Hypothesis{HypothesisID: "i", AgentID: "agent-42", Inputs: json.RawMessage(`{}`), Prediction: json.RawMessage(`{}`), RiskScore: "0"}), ledger.ErrDenied)
 	require.NoError(t, effects.ObserveHypothesis(t.Context(), "h", json.RawMessage(`{"a":1}`)))
 	return s, o, effects
+}
+
+// undecided audits a log, of which no decision has predicted anything.
+func undecided(t *testing.T, s ledger.Store) {
+	t.Helper()
+	_, problems, _ := audited(s)(t, placed(t, s))
+	for _, p := range problems {
+		require.Regexp(t, "^the hypothesis [hi] is of no decision of the log$", p)
+	}
 }
 
 // Whoever states what was observed adds to it, and changes neither that nor what was predicted.
@@ -80,8 +91,7 @@ func TestThiefObserves(t *testing.T) {
 	// An entry with its row is what the role states.
 	require.NoError(t, tried(t, s, o, role, ledgertest.Origin, set(`{"a":1,"b":"é"}`, "2"), seen("h/2", `{"b":"é"}`)))
 	require.NoError(t, effects.ObserveHypothesis(t.Context(), "h", json.RawMessage(`{"c":-2.5e-300}`)))
-	ok, problems, _ := audited(s)(t, placed(t, s))
-	require.True(t, ok, problems)
+	undecided(t, s)
 }
 
 // What was predicted has its entry, which says the same.
@@ -97,6 +107,67 @@ func TestThiefPredicts(t *testing.T) {
 	}
 	require.ErrorContains(t, tried(t, s, o, "chimera_guardian", ledgertest.Origin, []string{strings.Replace(insert, "'stated'", "'observed'", 1)}, stated(whole)), "of the ledger")
 	require.NoError(t, tried(t, s, o, "chimera_guardian", ledgertest.Origin, []string{insert}, stated(whole)))
-	ok, problems, _ := audited(s)(t, placed(t, s))
-	require.True(t, ok, problems)
+	undecided(t, s)
+}
+
+// What is sealed no trigger can read: whoever has written there what nobody can read, or counts more
+// than is there, keeps no call from ending, and no decision from being made again.
+func TestThiefObservesWhatIsSealed(t *testing.T) {
+	for name, c := range map[string]struct {
+		plain, measured string
+		// unreadable: it is sealed with another key.
+		unreadable bool
+	}{
+		"what nobody can read": {plain: `{}`, measured: "1", unreadable: true},
+		"what is no text":      {plain: `{}`, measured: "1"},
+		"more than there is":   {plain: `"` + base64.StdEncoding.EncodeToString([]byte(`{"a":1}`)) + `"`, measured: "5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, o, _ := granted(t)
+			ctx := t.Context()
+			r := runAbout("w", "erika")
+			r.Agent = "agent-42"
+			require.NoError(t, s.OpenRun(ctx, r))
+			guardian, effects := as(t, o, postgres.DefaultRoles.Guardian), as(t, o, postgres.DefaultRoles.Effects)
+			foreseen := func(st ledger.Standing) (ledger.Ruling, error) {
+				ruling, err := ledgertest.Rule(ledger.Approve)(st)
+				ruling.Hypothesis = &ledger.Hypothesis{HypothesisID: "h", Inputs: json.RawMessage(`{}`), Prediction: json.RawMessage(`{"kpis":[{"variable":"a"},{"variable":"b"}]}`), RiskScore: "0"}
+				return ruling, err
+			}
+			for _, id := range []string{"i", "j"} {
+				_, err := guardian.Authorize(ctx, r, ledgertest.Ask(id, id), foreseen)
+				require.NoError(t, err)
+			}
+			_, err := effects.Claim(ctx, "i", "i/1", "t", time.Hour)
+			require.NoError(t, err)
+
+			var id, generation string
+			var wrapped []byte
+			require.NoError(t, connect(t, o).QueryRow(ctx, "SELECT id, generation, wrapped FROM subject_keys").Scan(&id, &generation, &wrapped))
+			g, err := o.Subjects.Generation(generation)
+			require.NoError(t, err)
+			_, key, err := g.Unwrap(id, wrapped)
+			require.NoError(t, err)
+			body, err := ledger.Seal(id, key, bodyOf(t, `{"hypothesis_id":"h","observed":{"a":1}}`))
+			require.NoError(t, err)
+			if c.unreadable {
+				key = make([]byte, len(key))
+			}
+			observed, err := ledger.Seal(id, key, []byte(c.plain))
+			require.NoError(t, err)
+			tx := begin(t, o, postgres.DefaultRoles.Effects)
+			_, err = tx.Exec(ctx, "UPDATE causal_hypothesis SET state = 'observed', observed = $1, measured = "+c.measured, string(observed))
+			require.NoError(t, err)
+			forge(t, s, tx, ledger.Draft{Chain: "hypotheses/agent-42", Key: "hypothesis.observed/h/" + c.measured, Kind: ledger.HypothesisObserved, Agent: "agent-42"}, body, id, 0, "", "")
+			require.NoError(t, tx.Commit(ctx))
+
+			e := settled
+			e.Observation = &ledger.Observation{Hypothesis: "h", Observed: json.RawMessage(`{"b":2}`)}
+			i, err := effects.Settle(ctx, "i", e)
+			require.NoError(t, err)
+			require.Equal(t, ledger.Settled, i.State)
+			_, err = guardian.Authorize(ctx, r, ledgertest.Ask("k", "k"), foreseen)
+			require.NoError(t, err)
+		})
+	}
 }

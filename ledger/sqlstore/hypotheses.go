@@ -40,8 +40,8 @@ func scanForecast(scan func(...any) error) (f forecast, err error) {
 	return f, err
 }
 
-// hypothesis opens what is sealed of a row. Its error is sql.ErrNoRows if the person was erased.
-func (o *opener) hypothesis(ctx context.Context, f forecast) (ledger.Hypothesis, error) {
+// openForecast opens what is sealed of a row. Its error is sql.ErrNoRows if the person was erased.
+func openForecast(ctx context.Context, o *opener, f forecast) (ledger.Hypothesis, error) {
 	h := f.Hypothesis
 	if f.subject == "" {
 		return h, nil
@@ -100,7 +100,8 @@ func (t *tx) foresee(ctx context.Context, h ledger.Hypothesis, sealed *sealKey) 
 		if err != nil {
 			return false, err
 		}
-		have, err := t.opener().hypothesis(ctx, f)
+		f.Observed = nil // others write that
+		have, err := openForecast(ctx, t.opener(), f)
 		if errors.Is(err, sql.ErrNoRows) {
 			return false, nil // it was erased
 		}
@@ -177,13 +178,17 @@ func (t *tx) observe(ctx context.Context, o ledger.Observation) error {
 	if err != nil {
 		return err
 	}
-	h, err := t.opener().hypothesis(ctx, f)
+	h, err := passing(t.Store, openForecast)(ctx, t.opener(), f)
 	if err != nil {
 		return err
 	}
 	next, fresh, count, err := h.Observe(o.Observed)
 	if err != nil || fresh == nil {
 		return err
+	}
+	// Whoever may write what is sealed may have counted more: the database would not take it then.
+	if count <= f.measured {
+		return fmt.Errorf("%w: hypothesis %.120q counts more KPIs than were observed", ledger.ErrInvalid, h.HypothesisID)
 	}
 	kept, err := sealed.keepText(string(next.Observed))
 	if err != nil {
@@ -218,9 +223,7 @@ func (s *Store) Hypotheses(ctx context.Context, f ledger.HypothesisFilter, page 
 	limit, offset := limits(page)
 	args = append(args, limit, offset)
 	query += fmt.Sprintf(" ORDER BY serial LIMIT $%d OFFSET $%d", len(args)-1, len(args))
-	return openAll(ctx, s, "list hypotheses", query, args, func(rows *sql.Rows) (forecast, error) { return scanForecast(rows.Scan) }, passing(s, func(ctx context.Context, o *opener, f forecast) (ledger.Hypothesis, error) {
-		return o.hypothesis(ctx, f)
-	}))
+	return openAll(ctx, s, "list hypotheses", query, args, func(rows *sql.Rows) (forecast, error) { return scanForecast(rows.Scan) }, passing(s, openForecast))
 }
 
 // Hypothesis implements [ledger.Facts].
@@ -232,6 +235,6 @@ func (s *Store) Hypothesis(ctx context.Context, id string) (ledger.Hypothesis, e
 	if err != nil {
 		return f.Hypothesis, err
 	}
-	h, err := s.opener().hypothesis(ctx, f)
+	h, err := openForecast(ctx, s.opener(), f)
 	return h, s.explain(what, err)
 }
