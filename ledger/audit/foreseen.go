@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"hash/maphash"
 	"maps"
-	"math/big"
 	"slices"
 	"strings"
 
 	"chimera.ai/engine/guardian"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/model"
 	"chimera.ai/engine/plan"
@@ -48,7 +48,7 @@ func newForeseen() foreseen {
 // terms hashes what a hypothesis says.
 func (v *verifier) terms(h *ledger.Hypothesis) (out [len(hypothesisTerms)]uint64) {
 	risk := string(h.RiskScore)
-	if r, ok := new(big.Rat).SetString(risk); ok && len(risk) <= 40 {
+	if r := fields.Rat(risk); r != nil {
 		risk = r.RatString() // stores write it without an exponent
 	}
 	for i, text := range []string{h.AgentID, h.ToolID, canonical(h.Inputs), h.Description, canonical(h.Prediction), risk} {
