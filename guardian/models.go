@@ -255,7 +255,8 @@ func (c *checker) binding(m *causal.Model, where string, b causal.Binding, scope
 			report(p)
 		}
 	}
-	if text, ok := value.(string); ok && len(problems) == 0 {
+	strict := slices.ContainsFunc(problems, func(p expr.TemplateProblem) bool { return p.Strict })
+	if text, ok := value.(string); ok && !strict {
 		return strings.TrimSuffix(strings.TrimPrefix(text, "${"), "}")
 	}
 	return b.Expression

@@ -355,6 +355,16 @@ func TestConvertedBindings(t *testing.T) {
 	require.False(t, g.Observes("files/write"))
 	require.JSONEq(t, `{"balance": 1.25}`, string(g.Observe("bank/transfer", r.Simulation.Model, json.RawMessage(`{"amount_minor": 5, "to": "x"}`), json.RawMessage(`{}`))))
 	require.Nil(t, g.Observe("bank/transfer", "sha256:another", json.RawMessage(`{"amount_minor": 5, "to": "x"}`), json.RawMessage(`{}`)))
+
+	// Also where the expression may fail, which is a warning.
+	g = foreseeing(t, modelledText, strings.Replace(drain, "args.amount_minor", "50000.0 / args.amount_minor", 1))
+	halved := action(transfer(2))
+	r = g.Decide(halved, nil, facts(unmodelled))
+	require.Equal(t, guardian.Approve, r.Decision, "%v", r.Objections)
+	require.InDelta(t, 25_000, r.Simulation.Prediction.Interventions[0].Value.Number, 0)
+	raw, err := r.Encode()
+	require.NoError(t, err)
+	require.Equal(t, string(raw), string(replayed(t, g, halved, nil, facts(unmodelled))))
 }
 
 // TestNoGateWithoutItsModels: a bundle is refused if its models were not read, exclude each other, cannot
