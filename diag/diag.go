@@ -136,6 +136,12 @@ func (ds Diagnostics) HasErrors() bool {
 	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == Error })
 }
 
+// First is the first error, or the first finding if none is one: what is said where there is room for
+// one. The list must not be empty.
+func (ds Diagnostics) First() Diagnostic {
+	return ds[max(0, slices.IndexFunc(ds, func(d Diagnostic) bool { return d.Severity == Error }))]
+}
+
 // Sort orders findings by file, place, severity and code, and keeps the order
 // of findings that are equal in these.
 func (ds Diagnostics) Sort() {

@@ -157,7 +157,7 @@ func (r *reader) texts(all hash.Hash) (texts map[string][]byte, model func(name 
 // invalid is the error of files with findings.
 type invalid struct{ found diag.Diagnostics }
 
-func (e invalid) Error() string { return e.found[0].Summary }
+func (e invalid) Error() string { return e.found.First().Summary }
 
 func parseRules(files *Files, texts map[string][]byte, model func(name string) ([]byte, error)) (said rules, err error) {
 	base, ds := parseCatalog(named(files.Catalog), texts)
@@ -198,12 +198,12 @@ func workbench(operations *catalog.Catalog, bundle, shadow *policy.Bundle) activ
 		Judge: sync.OnceValues(func() (activities.Judge, error) {
 			gate, found := guardian.New(bundle, operations)
 			if gate == nil {
-				return nil, fmt.Errorf("the policy does not fit the catalog: %s", found[0].Summary)
+				return nil, fmt.Errorf("the policy does not fit the catalog: %s", found.First().Summary)
 			}
 			j := judge{gate: gate}
 			if shadow != nil {
 				if j.shadow, found = guardian.New(shadow, operations); j.shadow == nil {
-					return nil, fmt.Errorf("the policy in shadow does not fit the catalog: %s", found[0].Summary)
+					return nil, fmt.Errorf("the policy in shadow does not fit the catalog: %s", found.First().Summary)
 				}
 			}
 			if most := gate.ProbCost(); most != nil {
@@ -257,7 +257,7 @@ func refusing(why error) activities.Workbench {
 		Compile: func(string) (*plan.Plan, diag.Diagnostics) { return nil, ds },
 		Stated:  func(trust.State, *plan.Node) error { return invalid{ds} },
 		Judge: func() (activities.Judge, error) {
-			return nil, fmt.Errorf("the catalog or the policy is not valid: %s", ds[0].Summary)
+			return nil, fmt.Errorf("the catalog or the policy is not valid: %s", ds.First().Summary)
 		},
 	}
 }

@@ -34,8 +34,8 @@ var (
 var reaches = []reach{
 	{"user engine", "how runs and their nodes begin and end, also of runs that never ran", []string{"runs", "outcomes", "orders"}, rows},
 	{"user engine", "how runs and their nodes begin and end, also of runs that never ran", []string{"run.opened", "run.closed", "node.succeeded", "node.failed", "node.skipped"}, forged},
-	{"user engine", "forecasts and snapshots", []string{"causal_hypothesis", "snapshots"}, rows},
-	{"user engine", "forecasts and snapshots", []string{"hypothesis.stated", "hypothesis.observed", "snapshot.taken"}, forged},
+	{"user engine", "make snapshots", []string{"snapshots"}, rows},
+	{"user engine", "make snapshots", []string{"snapshot.taken"}, forged},
 	{"user engine", "drop outputs that it keeps", []string{"invocations"}, []Class{RowChanged}},
 	{"user engine", "add rows that nothing refers to", []string{"blobs", "bodies", "evidence_refs", "log_cosignatures", "log_tiles", "log_batches", "pending", "subject_keys"}, []Class{RowAdded, TreeBent}},
 	{"user engine", "add rows that nothing refers to", []string{"tree"}, []Class{TreeBent}},
@@ -44,7 +44,7 @@ var reaches = []reach{
 	{"user guardian", "what it decides, asks, holds and permits", slices.Concat(ofCalls, []string{
 		"approval.refused", "barrier.opened", "barrier.closed", "barrier.reminded", "barrier.escalated", "budget.set", "hold.opened", "hold.expired", "rules.kept", "task.drafted", "task.closed",
 	}), forged},
-	{"user guardian", "forecasts and snapshots", []string{"causal_hypothesis", "snapshots"}, rows},
+	{"user guardian", "forecasts and snapshots", []string{"snapshots"}, rows},
 	{"user guardian", "forecasts and snapshots", []string{"hypothesis.stated", "hypothesis.observed", "snapshot.taken"}, forged},
 	{"user guardian", "add rows that nothing refers to", []string{"blobs", "bodies", "evidence_refs", "pending", "subject_keys"}, []Class{RowAdded}},
 
