@@ -23,6 +23,8 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/guardian/causal"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/internal/stage"
@@ -93,6 +95,10 @@ func rules(t testing.TB) (*catalog.Catalog, *policy.Bundle) {
 	require.NoError(t, stage.Pin(operations, book("")))
 	bundle, ds := policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(toolPolicy)})
 	require.False(t, ds.HasErrors(), "%v", ds)
+	ds = bundle.Load(func(f policy.ModelFile) (*causal.Model, diag.Diagnostics) {
+		return causal.Parse(diag.Source{Name: f.Path, Text: []byte(pageModel)})
+	})
+	require.Empty(t, ds)
 	return operations, bundle
 }
 

@@ -22,11 +22,27 @@ const toolPolicy = `
 apiVersion: chimera/v1
 kind: PolicyBundle
 version: "1"
-unmodelled: [book/write, book/erase, files/write_file, bank/pay, vault/pay]
+thresholds: {max_auto_launch_risk: 0.1}
+models: [page.yaml]
+unmodelled: [book/erase, files/write_file, bank/pay, vault/pay]
 approval: {outcome: [{role: operator, min: 2}]}
 rules:
   - {id: short, type: hard, operations: [book/write, book/erase, bank/pay, vault/pay], require: 'action.inputs.line.size() < 20'}
   - {id: small, type: hard, operations: [files/write_file], require: 'action.inputs.text.size() < 20'}
+`
+
+// pageModel foretells on which page a line is written.
+const pageModel = `
+apiVersion: chimera/v1
+kind: CausalModel
+name: page
+operations: [book/write]
+variables:
+  length: {value: 0, range: [0, 40]}
+  page: {parents: [length], linear: {intercept: 5, weights: {length: 0.1}}, noise: {normal: {sd: 1}}}
+bind: {length: "size(args.line)"}
+kpis: {page: {max: 20}}
+observe: {page: "output.page"}
 `
 
 // tool writes lines, and does not answer for one that hangs.
