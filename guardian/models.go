@@ -1,6 +1,7 @@
 package guardian
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -145,6 +146,13 @@ func (c *checker) models() {
 			})
 			continue
 		}
+		if n, err := longest(m); !c.part && (err != nil || n > maxPrediction) {
+			c.found.Add(diag.Diagnostic{
+				Severity: diag.Error, Code: diag.PlanLimits, Summary: fmt.Sprintf("the predictions of the causal model %s can be too long", fields.Quote(m.Name)),
+				Detail: fmt.Sprintf("As JSON one can have %d bytes, and may have %d: give the model fewer KPIs, these fewer categories, or bind less.", n, maxPrediction), Subject: at,
+			})
+			continue
+		}
 		for _, name := range m.Operations {
 			switch o := c.gate.operations[name]; {
 			case c.gate.models[name] != nil:
@@ -169,6 +177,35 @@ func (c *checker) models() {
 	if !c.part {
 		c.size()
 	}
+}
+
+// longest is how many bytes a prediction of a model can have as JSON.
+func longest(m *causal.Model) (int, error) {
+	const x = -1.2345678901234567e-100 // no number is longer
+	number := json.Number(fmt.Sprint(x))
+	p := causal.Prediction{
+		ID: strings.Repeat("x", 36), Name: m.Name, Model: m.Digest(), Method: causal.MonteCarlo, Samples: causal.MaxSamples, Seed: strings.Repeat("0", 2*sha256.Size),
+		Risk: number, Estimate: number, Baseline: number, Summary: strings.Repeat("x", maxWhy),
+	}
+	for _, b := range m.Bind {
+		set := causal.Value{Number: x}
+		if v := m.Variable(b.Variable); v.Categorical() {
+			set = causal.Value{Category: slices.MaxFunc(v.Values, func(a, b string) int { return cmp.Compare(len(a), len(b)) })}
+		}
+		p.Interventions = append(p.Interventions, causal.Intervention{Variable: b.Variable, Value: set})
+	}
+	for _, k := range m.KPIs {
+		of := causal.Distribution{Mean: number, Variance: number, P05: number, P50: number, P95: number}
+		if v := m.Variable(k.Variable); v.Categorical() {
+			of = causal.Distribution{}
+			for _, category := range v.Values {
+				of.P = append(of.P, causal.Share{Category: category, P: number})
+			}
+		}
+		p.KPIs = append(p.KPIs, causal.Forecast{KPI: k, Broken: number, With: of, Without: of})
+	}
+	raw, err := canonical(p)
+	return len(raw), err
 }
 
 // typed types the bindings and observations of a model for an operation. It returns what evaluates

@@ -387,6 +387,24 @@ func TestNoGateWithoutItsModels(t *testing.T) {
 	long := modelled(t, modelledText, drain)
 	long.Rules[0].Message = strings.Repeat("x", ledger.MaxBodyBytes)
 	refused(long, diag.PlanLimits, "too long for the ledger")
+	refused(modelled(t, modelledText, manyCategories(24)), diag.PlanLimits, "the predictions of the causal model `drain` can be too long")
+	g, ds := guardian.New(modelled(t, modelledText, manyCategories(4)), operations())
+	require.NotNil(t, g, errorsOf(ds))
+}
+
+// manyCategories is a model with so many KPIs, each of 64 long categories.
+func manyCategories(n int) string {
+	var values, noise []string
+	for i := range 64 {
+		name := fmt.Sprintf("%060d", i)
+		values, noise = append(values, fmt.Sprintf("%q", name)), append(noise, fmt.Sprintf("%q: %v", name, 1.0/64))
+	}
+	text := drain
+	for i := range n {
+		text = strings.Replace(text, "variables:\n", fmt.Sprintf("variables:\n  v%d: {values: [%s], noise: {categorical: {%s}}}\n", i, strings.Join(values, ", "), strings.Join(noise, ", ")), 1)
+		text = strings.Replace(text, "kpis: {", fmt.Sprintf("kpis: {v%d: {}, ", i), 1)
+	}
+	return text
 }
 
 // TestHostileRules: rules of a log that hold no models, or others than can be evaluated, make no gate.
