@@ -31,6 +31,8 @@ type Guardian struct {
 	kept recent
 	// then is the judge of the policy that was last needed beside the one of now.
 	then judgeThen
+	// turns are those of making predictions.
+	turns turns
 }
 
 // Judge decides on actions. Equal arguments give equal decisions.
@@ -41,6 +43,10 @@ type Judge interface {
 	// Digest identifies an action.
 	Digest(a *Action, salt []byte) (string, error)
 	Decide(a *Action, st ledger.Standing) (Verdict, error)
+	// Predicts reports whether decisions about an operation need a prediction, and Predict makes that
+	// for an action, so that Decide with the same salt has it at once.
+	Predicts(operation string) bool
+	Predict(a *Action, salt []byte)
 	// By returns a judge by rules that the ledger has: by a policy, and by what the catalog says
 	// of an operation. It is an error if the policy does not fit that.
 	By(policy, operation json.RawMessage) (Judge, error)
@@ -219,8 +225,12 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 	if approved, err = g.judgedThen(ctx, judge, approved, action); err != nil {
 		return err
 	}
+	salt, err := g.predict(ctx, judge, approved, action)
+	if err != nil {
+		return err
+	}
 	a := ledger.Authorization{
-		ID: e.id, Digest: func(salt []byte) (string, error) { return judge.Digest(action, salt) }, Repeatable: repeatable(e.node.spec), Agent: e.run.Agent, Cost: action.Cost,
+		ID: e.id, Salt: salt, Digest: func(salt []byte) (string, error) { return judge.Digest(action, salt) }, Repeatable: repeatable(e.node.spec), Agent: e.run.Agent, Cost: action.Cost,
 		Operation: e.node.spec.Activity(),
 		Life:      trust.MaxPermit, Task: draft(e, action),
 	}

@@ -27,6 +27,8 @@ type Gate struct {
 	unmodelled map[string]bool
 	// models are the causal models, by operation.
 	models map[string]*model
+	// made are the predictions that were made last.
+	made predictions
 }
 
 // Policy is the digest of the bundle, or "" if there is none.

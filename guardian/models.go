@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
@@ -29,15 +28,6 @@ type model struct {
 	// typed evaluates the model's bindings and observations with the conversions of numbers that the
 	// operation's inputs and outputs need.
 	typed *causal.Simulator
-	// last is the last prediction: one decision may be made by several policies, and again with what people
-	// have lifted, while a transaction is open.
-	last atomic.Pointer[predicted]
-}
-
-// predicted is the prediction for the action of a digest.
-type predicted struct {
-	action     string
-	simulation *Simulation
 }
 
 // maxPrediction bounds a prediction as JSON, in bytes, and maxWhy a text of it or about it: people read
@@ -56,9 +46,6 @@ const modelVersion = 1
 // in it since the id of the prediction stays in the log when a person is erased: who has the log alone,
 // with the action's digest and the model, must not find the interventions by trying them.
 func (m *model) predict(inputs any, action string, salt []byte) (*Simulation, error) {
-	if p := m.last.Load(); p != nil && p.action == action {
-		return p.simulation, nil
-	}
 	do, err := m.typed.Bind(inputs)
 	if err != nil {
 		return nil, err
@@ -78,7 +65,6 @@ func (m *model) predict(inputs any, action string, salt []byte) (*Simulation, er
 	case len(s.Summary) > maxWhy:
 		return nil, fmt.Errorf("the summary of the prediction has %d bytes, more than %d", len(s.Summary), maxWhy)
 	}
-	m.last.Store(&predicted{action, s})
 	return s, nil
 }
 
@@ -91,7 +77,7 @@ func (d *decision) foresee() (*Simulation, error) {
 		return nil, nil
 	default:
 		d.record.Engine += fmt.Sprintf(" causal/%d", modelVersion)
-		return m.predict(d.inputs, d.record.InputDigest, d.salt)
+		return d.gate.made.of(d.record.InputDigest, func() (*Simulation, error) { return m.predict(d.inputs, d.record.InputDigest, d.salt) })
 	}
 }
 

@@ -249,7 +249,10 @@ type Authorization struct {
 	ID string
 	// Digest returns the digest of the action, with the invocation's salt: it is 16 random
 	// bytes, which nobody has who has the log alone.
-	Digest     func(salt []byte) (string, error)
+	Digest func(salt []byte) (string, error)
+	// Salt is the invocation's, if it has none yet: 16 random bytes. If it is nil, the store makes one.
+	// Who knows it beforehand calculates beforehand what depends on it.
+	Salt       []byte
 	Repeatable bool
 	// Operation is the one that is called, "provider/operation", by which [Effects.Calls] finds it.
 	Operation string

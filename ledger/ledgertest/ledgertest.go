@@ -32,7 +32,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Open) {
 		"life": life, "again": again, "refusals": refusals, "sequencer": sequencer,
 		"hostile": hostile, "ambiguous": ambiguous, "order": order, "ahead": ahead, "places": places, "pruning": pruning, "erasure": erasure,
 		"linear": linear, "exact": exact, "grants": grants, "witnesses": witnesses, "subjects": subjects, "hypotheses": hypotheses, "history": history,
-		"permits": permits, "barriers": barriers, "outcomes": outcomes, "followups": followUps, "undo": undo, "checks": checks, "holds": holds, "calls": calls, "origins": origins, "outputs": outputs, "pages": pages, "tiles": tiles, "packets": packets, "ends": ends, "values": values, "orders": orders, "rules": rules, "tools": toolsAtOnce,
+		"permits": permits, "salts": salts, "barriers": barriers, "outcomes": outcomes, "followups": followUps, "undo": undo, "checks": checks, "holds": holds, "calls": calls, "origins": origins, "outputs": outputs, "pages": pages, "tiles": tiles, "packets": packets, "ends": ends, "values": values, "orders": orders, "rules": rules, "tools": toolsAtOnce,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
 	}

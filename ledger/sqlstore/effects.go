@@ -161,6 +161,9 @@ func (s *Store) Authorize(ctx context.Context, run ledger.Run, a ledger.Authoriz
 		if a.ID == "" || len(a.ID) > maxInvocation {
 			return fmt.Errorf("%w: %.80q is no id of an invocation", ledger.ErrInvalid, a.ID)
 		}
+		if a.Salt != nil && len(a.Salt) != saltBytes {
+			return fmt.Errorf("%w: a salt of %d bytes", ledger.ErrInvalid, len(a.Salt))
+		}
 		have, err := t.invocation(ctx, a.ID)
 		if err != nil {
 			return err
@@ -168,7 +171,7 @@ func (s *Store) Authorize(ctx context.Context, run ledger.Run, a ledger.Authoriz
 		if err := t.taken(ctx, &have); err != nil {
 			return err
 		}
-		if err := t.before(ctx, a.ID, &have); err != nil {
+		if err := t.before(ctx, &a, &have); err != nil {
 			return err
 		}
 		if err := t.lockMoney(ctx, a.Cost, have.HoldID, have.waits); err != nil {
@@ -238,10 +241,10 @@ func (t *tx) lockRuns(ctx context.Context, chains ...string) error {
 
 // before completes an invocation by the last decision about it: the salt, and the hold of
 // an action that waits.
-func (t *tx) before(ctx context.Context, id string, have *row) error {
+func (t *tx) before(ctx context.Context, a *ledger.Authorization, have *row) error {
 	var decision string
 	var salted []byte
-	err := t.row(ctx, "SELECT id, salt FROM decisions WHERE invocation = $1 ORDER BY length(id) DESC, id DESC LIMIT 1", id).Scan(&decision, &salted)
+	err := t.row(ctx, "SELECT id, salt FROM decisions WHERE invocation = $1 ORDER BY length(id) DESC, id DESC LIMIT 1", a.ID).Scan(&decision, &salted)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
@@ -252,8 +255,10 @@ func (t *tx) before(ctx context.Context, id string, have *row) error {
 	}
 	if have.State == "" {
 		if have.salt = salted; len(salted) == 0 {
-			fresh := salt()
-			have.salt = fresh[:]
+			if have.salt = a.Salt; a.Salt == nil {
+				fresh := salt()
+				have.salt = fresh[:]
+			}
 		}
 	}
 	if have.last = decision; decision == "" || decision == have.HoldID {
