@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -215,10 +216,17 @@ func (p *Program) rewriteSettings(name string, text, next []byte) error {
 	return &failure{code: exitUsage, message: name + " cannot be changed", diagnostics: ds, sources: map[string][]byte{name: next}}
 }
 
-// replaceFile writes a file that others may read, or keeps the mode that it has.
+// replaceFile writes a file that others may read, or keeps the mode that it has. Where a link is, it replaces
+// the file to which that leads. It refuses to take the place of what is no file: a device would be gone.
 func replaceFile(name string, text []byte) error {
 	mode := fs.FileMode(0o644)
 	if info, err := os.Stat(name); err == nil {
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("writing %s: it is not a regular file", name)
+		}
+		if name, err = filepath.EvalSymlinks(name); err != nil {
+			return err
+		}
 		mode = info.Mode().Perm()
 	}
 	if err := wholefile.Replace(name, text); err != nil {
