@@ -367,6 +367,21 @@ func TestConvertedBindings(t *testing.T) {
 	require.Equal(t, string(raw), string(replayed(t, g, halved, nil, facts(unmodelled))))
 }
 
+// TestObserveWhatTheLedgerTakes: a number that is too large costs the other KPIs nothing.
+func TestObserveWhatTheLedgerTakes(t *testing.T) {
+	g := foreseeing(t, modelledText, strings.Replace(drain, "kpis: {", "kpis: {amount: {}, ", 1)+"observe: {balance: output.left, amount: output.moved}\n")
+	r := g.Decide(action(transfer(1000)), nil, facts(unmodelled))
+	require.NotNil(t, r.Simulation, "%v", r.Objections)
+	for output, want := range map[string]string{
+		`{"left": 5, "moved": 1e301}`: `{"balance": 5}`, `{"left": -1e308, "moved": 7}`: `{"amount": 7}`, `{"left": 1e300, "moved": -0.0}`: `{"balance": 1e300, "amount": 0}`,
+		`{"left": "NaN", "moved": 7}`: `{"amount": 7}`,
+	} {
+		o := g.Observe("bank/transfer", r.Simulation.Model, json.RawMessage(`{"amount_minor": 5, "to": "x"}`), json.RawMessage(output))
+		require.JSONEq(t, want, string(o), output)
+	}
+	require.Nil(t, g.Observe("bank/transfer", r.Simulation.Model, json.RawMessage(`{"amount_minor": 5, "to": "x"}`), json.RawMessage(`{"left": 1e301}`)))
+}
+
 // TestNoGateWithoutItsModels: a bundle is refused if its models were not read, exclude each other, cannot
 // be evaluated, or are more than the ledger keeps.
 func TestNoGateWithoutItsModels(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"chimera.ai/engine/guardian/causal"
+	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/schemas"
 )
 
@@ -33,7 +34,7 @@ func (g *Gate) Observe(operation, model string, args, output json.RawMessage) js
 	}
 	measured, _ := m.Observe(in, out) // the error names those without a value
 	for name, v := range measured {
-		if math.IsNaN(v.Number) || math.IsInf(v.Number, 0) {
+		if !(math.Abs(v.Number) <= ledger.MaxObservedNumber) { // for one of them the ledger would take none
 			delete(measured, name)
 		}
 	}

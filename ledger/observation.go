@@ -17,8 +17,8 @@ const (
 	// MaxObserved bounds the KPIs, and MaxObservedText each name and each text, in bytes.
 	MaxObserved     = 32
 	MaxObservedText = 256
-	// maxObservedNumber bounds the size of a number, and maxObservedDigits its text, in bytes.
-	maxObservedNumber = 1e300
+	// MaxObservedNumber bounds the size of a number, and maxObservedDigits its text, in bytes.
+	MaxObservedNumber = 1e300
 	maxObservedDigits = 32
 )
 
@@ -119,7 +119,7 @@ func measurement(v any) (any, bool) {
 		return v, plainText(v)
 	case json.Number:
 		x, err := v.Float64()
-		if err != nil || len(v) > maxObservedDigits || math.Abs(x) > maxObservedNumber {
+		if err != nil || len(v) > maxObservedDigits || math.Abs(x) > MaxObservedNumber {
 			return nil, false
 		}
 		text, err := json.Marshal(x + 0) // no negative zero
