@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"runtime"
 	"sync"
 
@@ -30,7 +29,7 @@ func (g *Guardian) predict(ctx context.Context, judge Judge, approved *approved,
 		}
 		leave, err := g.turns.take(ctx)
 		if err != nil {
-			return nil, contract.Errorf(contract.StoreUnavailable, "the guardian has other predictions to make: %w", err)
+			return nil, contract.Errorf(contract.StoreUnavailable, "the guardian has more predictions to make than it could in time, and goes on with them: %w", err)
 		}
 		func() {
 			defer leave()
@@ -51,12 +50,12 @@ type turns struct {
 func (t *turns) take(ctx context.Context) (leave func(), err error) {
 	t.once.Do(func() { t.free = make(chan struct{}, runtime.GOMAXPROCS(0)) })
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("wait for a turn: %w", context.Cause(ctx))
+		return nil, err
 	}
 	select {
 	case t.free <- struct{}{}:
 		return func() { <-t.free }, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for a turn: %w", context.Cause(ctx))
+		return nil, ctx.Err()
 	}
 }
