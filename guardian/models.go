@@ -244,7 +244,15 @@ func (c *checker) binding(m *causal.Model, where string, b causal.Binding, scope
 			d.Code, d.Summary = diag.TypeExprMayFail, fmt.Sprintf("`%s.%s` of the causal model %s may fail", where, b.Variable, fields.Quote(m.Name))
 			if !p.Strict {
 				d.Severity = diag.Warning
-				d.Detail += map[string]string{"bind": " A call for which it fails is rejected.", "observe": " Then nothing is observed."}[where]
+				v := m.Variable(b.Variable)
+				switch {
+				case where == "observe":
+					d.Detail += " Then nothing is observed."
+				case v != nil && v.Categorical():
+					d.Detail += " A call for which it gives another text escalates, and one for which it fails is rejected."
+				default:
+					d.Detail += " A call for which it fails is rejected."
+				}
 			}
 		}
 		if key := fmt.Sprint(d.Summary, at, p.Message); !c.said[key] {

@@ -31,9 +31,14 @@ type ModelFile struct {
 
 func readModels(rep *fields.Reader, p *Bundle, v *syntax.Value) {
 	for _, x := range rep.AtMost(namesIn(rep, v, "models"), MaxModels, "models") {
-		if rep.Name(x, "models", ModelPaths) {
-			p.ModelFiles = append(p.ModelFiles, ModelFile{Path: x.Text, Range: x.Range()})
+		if !ModelPaths.Re.MatchString(x.Text) {
+			rep.Report(diag.Diagnostic{
+				Code: diag.PlanSchema, Summary: fmt.Sprintf("`models` is not a valid path: %s", fields.Quote(x.Text)),
+				Detail: "It is " + ModelPaths.Say + ". A model elsewhere has to be copied there.", Subject: x.Range(),
+			})
+			continue
 		}
+		p.ModelFiles = append(p.ModelFiles, ModelFile{Path: x.Text, Range: x.Range()})
 	}
 }
 

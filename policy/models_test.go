@@ -39,6 +39,7 @@ func TestModelPaths(t *testing.T) {
 		require.Nil(t, b, path)
 		require.True(t, ds.HasErrors(), path)
 		require.Equal(t, 1, ds[0].Subject.Start.Line)
+		require.Empty(t, ds[0].Suggestion, "a path elsewhere names another file")
 	}
 }
 

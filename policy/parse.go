@@ -277,7 +277,7 @@ func risk(rep *fields.Reader, r *fields.Record) (json.Number, diag.Range) {
 	if x := fields.Number(v); x == nil || x.Sign() < 0 || x.Cmp(big.NewRat(1, 1)) > 0 {
 		rep.Report(diag.Diagnostic{
 			Code: diag.PlanLimits, Summary: fmt.Sprintf("`max_auto_launch_risk` is out of range: %s", fields.Quote(v.Text)),
-			Detail: "It is a probability, from 0 to 1.", Subject: v.Range(),
+			Detail: "It is a probability from 0 to 1, such as 0.05 for 5 %.", Subject: v.Range(),
 		})
 		return "", diag.Range{}
 	}

@@ -126,6 +126,9 @@ func (p *Program) showForeseen(indent string, f *foreseen) error {
 		p.printf("%s  threshold %s, of %s for %s effects\n", indent, inLine(f.Threshold), inLine(whose), f.Effect)
 	}
 	p.printf("%s  guardian %s\n", indent, verdictOf(f))
+	if f.Decision == guardian.Escalate && !f.modelled {
+		p.say("Name a model of %s under `models` of the policy, or list the operation under `unmodelled` there.", inLine(f.Operation))
+	}
 	if f.SVG != "" {
 		p.say("drawn to %s", f.SVG)
 	}

@@ -128,6 +128,8 @@ type foreseen struct {
 	Detail   string        `json:"detail,omitempty"`
 	// SVG is the file of the picture, or "".
 	SVG string `json:"svg,omitempty"`
+	// modelled reports whether the policy has a model of the operation.
+	modelled bool
 }
 
 // The reasons of a call that step 4 lets through.
@@ -206,6 +208,9 @@ func (s *simulated) foresee(a guardian.Action) foreseen {
 	out := foreseen{
 		Operation: a.Operation, Agent: a.Agent, Effect: a.Effect, Args: a.Inputs, Threshold: r.Threshold,
 		Decision: guardian.Approve, Reason: withinThreshold,
+	}
+	if s.policy != nil {
+		out.modelled = slices.ContainsFunc(s.policy.Models, func(m *causal.Model) bool { return slices.Contains(m.Operations, a.Operation) })
 	}
 	if r.Simulation != nil {
 		out.Forecast = r.Simulation.Prediction

@@ -100,6 +100,9 @@ func (p *Program) simulatePlan(ctx context.Context, f *simulateFlags, file strin
 		return err
 	}
 	if compiled == nil {
+		if !p.json() {
+			ds = ds[len(env.findings):] // the others are shown
+		}
 		return &failure{code: exitNegative, message: "the plan does not compile", diagnostics: ds, sources: env.texts(src)}
 	}
 	if !p.json() {

@@ -320,7 +320,7 @@ func (c *checker) name(name string, seen map[string]bool) bool {
 	case !c.grammar(atKey, at, "variables", name, VariableNames):
 		return false
 	case slices.Contains(Reserved, name):
-		c.say(diag.PlanSchema, atKey, at, fmt.Sprintf("a variable cannot be called %s", fields.Quote(name)), "Expressions read this name otherwise.")
+		c.say(diag.PlanSchema, atKey, at, fmt.Sprintf("a variable cannot be called %s", fields.Quote(name)), fmt.Sprintf("It is a type or a word of the expression language. Choose another name, such as `%s_value`.", name))
 		return false
 	case seen[name]:
 		c.say(diag.PlanDuplicateID, atKey, at, fmt.Sprintf("there is a variable %s already", fields.Quote(name)), "")
@@ -373,6 +373,6 @@ func (c *checker) probability(p []any, field string, x float64) bool {
 	if x >= 0 && x <= 1 {
 		return true
 	}
-	c.say(diag.PlanLimits, atValue, p, fmt.Sprintf("`%s` is not a probability: %s", field, number(x)), "It is a number from 0 to 1.")
+	c.say(diag.PlanLimits, atValue, p, fmt.Sprintf("`%s` is not a probability: %s", field, number(x)), "It is a number from 0 to 1, such as 0.05 for 5 %.")
 	return false
 }

@@ -36,8 +36,12 @@ func (c *checker) expression(v *Variable, at []any) {
 			return err == nil
 		})
 		var bad *expr.Error
-		if errors.As(err, &bad) && !bad.Call && c.byName[bad.Unknown] != nil && at < len(c.found) {
+		switch {
+		case !errors.As(err, &bad) || bad.Call || at >= len(c.found):
+		case c.byName[bad.Unknown] != nil:
 			c.found[at].Detail += fmt.Sprintf(" To read the variable %s, name it in `parents`.", fields.Quote(bad.Unknown))
+		case c.ofCategory(v, bad.Unknown):
+			c.found[at].Detail += fmt.Sprintf(" A category is text, in quotes: '%s'.", bad.Unknown)
 		}
 		return
 	}
@@ -53,6 +57,14 @@ func (c *checker) expression(v *Variable, at []any) {
 	case !reads && v.Noise != nil && !v.Categorical():
 		c.say(diag.ModelInvalid, atValue, p, "the expression does not read `noise`", "Noise is not added to an expression by itself. Write it where it acts, such as `… + noise`.")
 	}
+}
+
+// ofCategory reports whether a name is a category of v or of one of its parents.
+func (c *checker) ofCategory(v *Variable, name string) bool {
+	return slices.Contains(v.Values, name) || slices.ContainsFunc(v.Parents, func(parent string) bool {
+		of := c.byName[parent]
+		return of != nil && slices.Contains(of.Values, name)
+	})
 }
 
 // refuse reports an expression that does not compile. fits reports whether another one does.

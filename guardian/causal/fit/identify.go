@@ -48,7 +48,7 @@ func (j *job) otherwise(missing []string) string {
 			return ""
 		}
 	}
-	return ", or have its influence made noise (marginalize)"
+	return ", or have its influence made noise (--marginalize)"
 }
 
 // separate refuses to take a parent out of the model if an action may reach it, or if it has causes in common, under

@@ -32,6 +32,8 @@ func (j *job) refuse(format string, args ...any) error {
 
 func (j *job) run() error {
 	switch {
+	case j.data.column(j.v.Name) < 0 && len(j.data.Columns) == 1:
+		return j.refuse("the data have one column, %.60q, and none of this name: cells are separated by commas", j.data.Columns[0])
 	case j.data.column(j.v.Name) < 0:
 		return j.refuse("the data have no column of this name")
 	case j.v.Expression != "":
