@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -156,9 +157,17 @@ func valid(v *Variable, x Value) error {
 		return &OutsideError{v.Name, "it is set to what is no finite number"}
 	case v.Range != nil && !(x.Number >= v.Range.Min && x.Number <= v.Range.Max):
 		return &OutsideError{v.Name, fmt.Sprintf("%s is outside of the range from %s to %s, for which the model is valid",
-			number(x.Number), number(v.Range.Min), number(v.Range.Max))}
+			plain(x.Number), plain(v.Range.Min), plain(v.Range.Max))}
 	}
 	return nil
+}
+
+// plain writes a number for people: without an exponent, unless it is very large or small.
+func plain(x float64) string {
+	if size := math.Abs(x); size != 0 && (size < 1e-6 || size >= 1e15) {
+		return string(number(x))
+	}
+	return strconv.FormatFloat(x, 'f', -1, 64)
 }
 
 // Simulate predicts what interventions bring about. The seed is that of the random numbers: any text. Its

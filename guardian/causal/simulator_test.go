@@ -191,3 +191,10 @@ func TestConcurrentSimulations(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestPlain: messages have numbers as people write them.
+func TestPlain(t *testing.T) {
+	for x, want := range map[float64]string{0: "0", 2e6: "2000000", -0.25: "-0.25", 1e100: "1e+100", 1e-9: "1e-09"} {
+		require.Equal(t, want, plain(x))
+	}
+}

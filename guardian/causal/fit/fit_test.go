@@ -408,6 +408,7 @@ func TestRefuses(t *testing.T) {
 	few := &Data{Columns: d.Columns, Rows: d.Rows[:20]}
 	refused(t, model(nil, nil, "x", "y: x"), few, Options{Only: []string{"y"}}, "y", "too few rows: 17, and at least 20 are needed")
 	refused(t, model(nil, nil, "x", "y: x", "q"), d, Options{}, "q", "the data have no column of this name")
+	refused(t, model(nil, nil, "x", "y: x"), &Data{Columns: []string{"x;y"}, Rows: d.Rows[:0]}, Options{Only: []string{"y"}}, "y", `the data have one column, "x;y", and none of this name: cells are separated by commas`)
 	fixed := model(nil, nil, "x", "y: x")
 	fixed.Variable("y").Expression = "x"
 	refused(t, fixed, d, Options{Only: []string{"y"}}, "y", "its mechanism is an expression")
