@@ -32,7 +32,7 @@ BESIDE := $(shell echo $$((1 + $$(getconf _NPROCESSORS_ONLN))))
 # nothing and takes ten times as long: these tests run without it.
 ALONE := ./approval/display ./compiler/... ./containment ./expr ./guardian ./intake ./ledger ./ledger/audit ./schemas
 # And such tests of other packages, with those in which other processes do the work.
-NAMED := TestABarrierCostsFewEvents|TestABarrierHoldsUpNobody|TestFaultsAreFound|TestKillsLoseNoApproval|TestKillsRepeatNoEffect|TestPlansCompile|TestRandomSagas|TestScript|TestSilentServers|TestTwoBarriers|TestTwoSignTogether
+NAMED := TestABarrierCostsFewEvents|TestABarrierHoldsUpNobody|TestABarrierOfMany|TestFaultsAreFound|TestKillsLoseNoApproval|TestKillsRepeatNoEffect|TestPlansCompile|TestRandomSagas|TestScript|TestSilentServers|TestTwoBarriers|TestTwoSignTogether
 # Those of them that run after the others: calls have bounds on time, which a busy machine
 # exceeds.
 LATER := TestABarrierHoldsUpNobody|TestKillsLoseNoApproval|TestRandomSagas|TestTwoBarriers|TestTwoSignTogether
