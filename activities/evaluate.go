@@ -147,7 +147,7 @@ func decode(raw json.RawMessage, what string) (any, error) {
 func (n *node) outcome(output, input any) (contract.Outcome, error) {
 	var out contract.Outcome
 	for _, port := range n.spec.OutPorts {
-		v, ok := pick(output, port)
+		v, ok := plan.PortValue(output, port)
 		if !ok {
 			out.Values = append(out.Values, nil)
 			continue
@@ -172,7 +172,7 @@ func (n *node) route(output, input any) ([]bool, error) {
 		if edge.Type == plan.Error {
 			continue
 		}
-		value, present := pick(output, edge.FromPort)
+		value, present := plan.PortValue(output, edge.FromPort)
 		ok := present
 		switch {
 		case edge.Type == plan.Conditional && edge.Otherwise:
@@ -209,22 +209,6 @@ func (n *node) holds(i, e int, value, output, input any) (bool, error) {
 		return false, contract.Errorf(contract.Expr, "when of %s: %w", n.plan.EdgeString(e), err)
 	}
 	return ok, nil
-}
-
-// pick returns the value of an output port.
-func pick(output any, port string) (any, bool) {
-	switch port {
-	case plan.WholePort:
-		return output, true
-	case plan.DonePort:
-		return nil, true
-	}
-	object, ok := output.(map[string]any)
-	if !ok {
-		return nil, false
-	}
-	v, ok := object[port]
-	return v, ok
 }
 
 func (n *node) routeError(request *contract.RouteRequest) ([]bool, error) {

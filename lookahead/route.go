@@ -71,7 +71,7 @@ func (f *follower) present(e int) edge {
 		return edge{held: yes}
 	}
 	if out.whole.known() {
-		if _, there := pick(out.whole.v, port); !there {
+		if _, there := plan.PortValue(out.whole.v, port); !there {
 			return edge{held: no}
 		}
 		return edge{held: yes}

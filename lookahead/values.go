@@ -152,7 +152,7 @@ func (f *follower) port(i int, port string) value {
 	case port == plan.WholePort:
 		return out.whole
 	case out.whole.known():
-		v, _ := pick(out.whole.v, port)
+		v, _ := plan.PortValue(out.whole.v, port)
 		return value{v: v}
 	}
 	if v, ok := out.ports[port]; ok {
@@ -171,22 +171,6 @@ func (f *follower) lacks(i int, port string) value {
 		return value{gaps: out.whole.gaps}
 	}
 	return value{gaps: []Gap{{Node: n.ID, Port: port}}}
-}
-
-// pick returns the value of an output port.
-func pick(output any, port string) (any, bool) {
-	switch port {
-	case plan.WholePort:
-		return output, true
-	case plan.DonePort:
-		return nil, true
-	}
-	object, ok := output.(map[string]any)
-	if !ok {
-		return nil, false
-	}
-	v, ok := object[port]
-	return v, ok
 }
 
 // misfit says why a value does not fit a schema of the plan, or returns "".

@@ -393,7 +393,7 @@ func (check *checker) arrives(doc *Document, i int, a *assembly, in *schemas.Sch
 	for _, at := range doc.In[i] {
 		e := doc.Edges[at]
 		vars := expr.Vars{"output": outputs[e.From], "input": outputs[0]}
-		value, there := pick(outputs[e.From], e.FromPort)
+		value, there := plan.PortValue(outputs[e.From], e.FromPort)
 		if there && e.Kind == plan.Conditional {
 			vars["value"] = value
 			holds := fails

@@ -49,7 +49,7 @@ func (check *checker) search(doc *Document, e *Edge, s scope, hint any, target *
 				if x.Otherwise {
 					continue
 				}
-				if value, there := pick(vars["output"], x.FromPort); there && check.delivers(doc, x, value, vars) != no {
+				if value, there := plan.PortValue(vars["output"], x.FromPort); there && check.delivers(doc, x, value, vars) != no {
 					return false
 				}
 			}
@@ -132,22 +132,6 @@ func (check *checker) delivers(doc *Document, e *Edge, value any, vars expr.Vars
 		return yes
 	}
 	return no
-}
-
-// pick returns the value of an output port, as a run does.
-func pick(output any, port string) (any, bool) {
-	switch port {
-	case plan.WholePort:
-		return output, true
-	case plan.DonePort:
-		return nil, true
-	}
-	object, ok := output.(map[string]any)
-	if !ok {
-		return nil, false
-	}
-	v, there := object[port]
-	return v, there
 }
 
 func (q *search) run(hint any) (before, after any, found bool) {
@@ -324,7 +308,7 @@ func (q *search) try(shape *schemas.Schema) (before, after any, found bool) {
 		vars[name] = object[name]
 	}
 	if s.port != "" {
-		if vars["value"], ok = pick(vars["output"], s.port); !ok {
+		if vars["value"], ok = plan.PortValue(vars["output"], s.port); !ok {
 			return nil, nil, false
 		}
 	}
