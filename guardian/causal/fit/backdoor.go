@@ -6,20 +6,14 @@ import (
 	"chimera.ai/engine/guardian/causal"
 )
 
-// BackDoor returns the measured variables by which the effect of setting all causes together on a variable can be
-// adjusted for confounding: the smallest set, and of equal ones the first by names. It reports false if there is
-// none.
+// backDoor returns the measured variables by which the effect of setting all causes together on a variable can be
+// adjusted for confounding: the smallest set, and of equal ones the first by names. If there is
+// none, it returns a path that no set blocks.
 //
 // No member of the set descends from a cause, and the set d-separates the causes from the variable in the graph
 // without the edges that leave the causes. Then the second and third rules of Pearl's calculus give
 //
 //	P(to | do(from)) = Σ P(to | from, set) · P(set)
-func BackDoor(m *causal.Model, from []string, to string, measured []string) (set []string, ok bool) {
-	set, path := backDoor(m, from, to, measured)
-	return set, path == ""
-}
-
-// backDoor returns the set, or the path that no set blocks.
 func backDoor(m *causal.Model, from []string, to string, measured []string) (set []string, path string) {
 	g := graphOf(m, func(parent, _ string) bool { return slices.Contains(from, parent) })
 	causes, target := g.set(from...), g.set(to)

@@ -17,7 +17,7 @@
 // The noise of a model's variables is independent, so that the mechanism of a variable is what its parents
 // predict, once all of them are measured. A parent without data is never left out silently: the fit is
 // refused. [Options.Marginalize] names those whose influence is to become noise. Then the edge is taken out
-// of the model, and the other parents are adjusted for a back-door set ([BackDoor]) if they share causes
+// of the model, and the other parents are adjusted for a back-door set if they share causes
 // with the one left out. It is refused where no measured variables suffice, where an action sets
 // the parent or one of its causes, and where, under the action, the parent shares causes with what
 // the KPIs depend on otherwise: a model without the edge would state a wrong risk. A number is taken to be linear in
