@@ -204,7 +204,7 @@ const (
 	DefaultSamples = 20_000
 	MinSamples     = 1_000
 	MaxSamples     = 100_000
-	// MaxWork bounds samples times steps of a model: about 0.2 s.
+	// MaxWork bounds samples times steps of a model: about 0.4 s of one processor.
 	MaxWork = 20_000_000
 	// MaxNumber bounds the size of each number of a model.
 	MaxNumber = 1e100
