@@ -47,7 +47,7 @@ func TestAssembly(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var seen string
-			_, f := stage(t, c.shape.plan(t)).tool(echo(&seen), contract.Call{Node: target, Deliveries: c.deliveries, Input: contract.Value(c.input)})
+			_, f := environ(t, c.shape.plan(t)).tool(echo(&seen), contract.Call{Node: target, Deliveries: c.deliveries, Input: contract.Value(c.input)})
 			require.Nil(t, f)
 			require.Equal(t, c.want, seen)
 		})
@@ -98,7 +98,7 @@ func TestAssemblyFails(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.shape.retry.On = []contract.Kind{contract.Timeout, contract.ToolError, contract.Transport}
 			called := ""
-			_, f := stage(t, c.shape.plan(t)).tool(echo(&called), contract.Call{Node: target, Deliveries: c.deliveries, Input: contract.Value(c.input)})
+			_, f := environ(t, c.shape.plan(t)).tool(echo(&called), contract.Call{Node: target, Deliveries: c.deliveries, Input: contract.Value(c.input)})
 			require.NotNil(t, f)
 			require.Empty(t, called)
 			require.Equal(t, c.kind, f.kind, f.message)

@@ -48,7 +48,7 @@ func (c counted) Keep(ctx context.Context, workflow string, output json.RawMessa
 // values, however often it is tried to end it. Another run has an output of its own.
 func TestAnOutputIsStoredOnce(t *testing.T) {
 	b, kept := &recordingLedger{err: errors.New("away")}, 0
-	e := stage(t, shape{}.plan(t))
+	e := environ(t, shape{}.plan(t))
 	engine := &activities.Engine{Plans: e.store, Values: inline{}, Ledger: b, Outputs: counted{kept: &kept}}
 	e.env.RegisterActivityWithOptions(engine.Close, activity.RegisterOptions{Name: contract.ActivityClose})
 	request := contract.CloseRequest{Run: identity, Plan: e.digest, Input: plan.DigestOf([]byte("in"))}
@@ -72,7 +72,7 @@ func TestAnOutputIsStoredOnce(t *testing.T) {
 // closing asks an engine over a recording ledger to close a run of a plan.
 func closing(t *testing.T, b *recordingLedger, d drawer, change func(r *contract.CloseRequest)) (contract.Closed, *failure) {
 	t.Helper()
-	e := stage(t, shape{}.plan(t))
+	e := environ(t, shape{}.plan(t))
 	engine := &activities.Engine{Plans: e.store, Values: inline{}, Ledger: b, Outputs: d}
 	e.env.RegisterActivityWithOptions(engine.Close, activity.RegisterOptions{Name: contract.ActivityClose})
 	request := contract.CloseRequest{Run: identity, Plan: e.digest, Input: plan.DigestOf([]byte("in"))}

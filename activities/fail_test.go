@@ -62,7 +62,7 @@ func TestRetried(t *testing.T) {
 		{"auth, the second time", contract.Auth, 1, 2, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := stage(t, shape{retry: plan.Retry{On: on}}.plan(t))
+			e := environ(t, shape{retry: plan.Retry{On: on}}.plan(t))
 			_, f := e.tool(fails(contract.Errorf(c.kind, "no")), contract.Call{Node: target, Spent: c.spent})
 			require.Equal(t, c.want, f.retried)
 			require.Equal(t, c.attempts, f.attempts)
@@ -198,7 +198,7 @@ func TestACallIsCutOff(t *testing.T) {
 		temporal.NewCanceledError():                    contract.Cancelled,
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		e := stage(t, shape{}.plan(t))
+		e := environ(t, shape{}.plan(t))
 		e.env.SetWorkerOptions(worker.Options{BackgroundActivityContext: ctx})
 		_, f := e.tool(caller(func(ctx context.Context, _ json.RawMessage) ([]json.RawMessage, error) {
 			cancel(cause)
@@ -227,7 +227,7 @@ func TestNoEffectRuns(t *testing.T) {
 }
 
 func TestThePlanCannotBeRead(t *testing.T) {
-	e := stage(t, shape{retry: plan.Retry{On: []contract.Kind{contract.Transport}}}.plan(t))
+	e := environ(t, shape{retry: plan.Retry{On: []contract.Kind{contract.Transport}}}.plan(t))
 	e.store.get = errors.New("disk\xff gone")
 	_, f := e.tool(returns(`1`), contract.Call{Node: target, Spent: 2})
 	require.Equal(t, contract.StoreUnavailable, f.kind)
@@ -245,7 +245,7 @@ func TestThePlanCannotBeRead(t *testing.T) {
 
 // TestArgument: an argument that is not a call is refused before anything is done.
 func TestArgument(t *testing.T) {
-	e := stage(t, shape{}.plan(t))
+	e := environ(t, shape{}.plan(t))
 	called := ""
 	tools := &activities.Tools{Plans: e.store, Values: inline{}, Caller: echo(&called)}
 	e.env.RegisterDynamicActivity(activities.Dynamic(tools.Node), activity.DynamicRegisterOptions{})

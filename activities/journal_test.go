@@ -109,7 +109,7 @@ func (b *recordingLedger) Outcomes(_ context.Context, _, _ string, page ledger.P
 // journal writes a batch with an engine over a recording ledger.
 func journal(t *testing.T, b *recordingLedger, request func(digest string) contract.JournalRequest) *failure {
 	s := shape{}
-	e := stage(t, s.plan(t))
+	e := environ(t, s.plan(t))
 	engine := &activities.Engine{Plans: e.store, Values: inline{}, Ledger: b}
 	e.env.RegisterActivityWithOptions(engine.Write, activity.RegisterOptions{Name: contract.ActivityJournal})
 	_, err := e.env.ExecuteActivity(contract.ActivityJournal, request(e.digest))

@@ -49,7 +49,7 @@ func load(p *plan.Plan) *loader {
 func (l *loader) start(t *testing.T, start string) (*plan.Loaded, *failure) {
 	dir, err := blob.Open(t.TempDir())
 	require.NoError(t, err)
-	e := stage(t, nil)
+	e := environ(t, nil)
 	e.env.SetDataConverter(payload.NewConverter(payload.NewPlans(dir, 0), payload.Sealing{}))
 	e.env.RegisterActivityWithOptions(l.engine.Load, activity.RegisterOptions{Name: contract.ActivityLoad})
 	got, err := e.env.ExecuteActivity(contract.ActivityLoad, contract.LoadRequest{
@@ -288,7 +288,7 @@ func FuzzStart(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		e := stage(t, nil)
+		e := environ(t, nil)
 		l := load(shape{}.plan(t))
 		e.env.RegisterActivityWithOptions(func(ctx context.Context) error {
 			_, err := l.engine.Load(ctx, contract.LoadRequest{Start: raw})

@@ -56,7 +56,7 @@ func TestOutcome(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := shape{edges: c.edges, routes: c.input != ""}
-			out, f := stage(t, s.plan(t)).tool(returns(c.output), contract.Call{Node: target, Input: contract.Value(c.input)})
+			out, f := environ(t, s.plan(t)).tool(returns(c.output), contract.Call{Node: target, Input: contract.Value(c.input)})
 			require.Nil(t, f)
 			require.Empty(t, cmp.Diff(c.held, out.Held))
 			require.Len(t, out.Values, len(c.values))
@@ -150,7 +150,7 @@ func deep(n int) string {
 // TestOutput: $output is assembled and validated, and calls nothing.
 func TestOutput(t *testing.T) {
 	s := shape{input: `{"type":"object","required":["r"]}`, edges: []plan.Edge{from("x", plan.Data, "")}}
-	e := stage(t, s.plan(t))
+	e := environ(t, s.plan(t))
 	engine := &activities.Engine{Plans: e.store, Values: inline{}}
 	e.env.RegisterActivityWithOptions(engine.Local, activity.RegisterOptions{Name: contract.ActivityLocal})
 	got, err := e.env.ExecuteActivity(contract.ActivityLocal, contract.Call{Plan: e.digest, Node: 3, Deliveries: []contract.Delivery{value(0, `1`)}})
@@ -186,7 +186,7 @@ func TestRoute(t *testing.T) {
 		{"a name that is out of scope", []plan.Edge{from(plan.ErrorPort, plan.Error, "value == 1")}, "", late, nil, "cannot be prepared"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := stage(t, shape{edges: c.edges, routes: c.input != ""}.plan(t))
+			e := environ(t, shape{edges: c.edges, routes: c.input != ""}.plan(t))
 			engine := &activities.Engine{Plans: e.store, Values: inline{}}
 			e.env.RegisterActivityWithOptions(engine.Route, activity.RegisterOptions{Name: contract.ActivityRoute})
 			got, err := e.env.ExecuteActivity(contract.ActivityRoute, contract.RouteRequest{Plan: e.digest, Node: target, Error: c.error, Input: contract.Value(c.input)})

@@ -30,7 +30,7 @@ func TestRolesAreApart(t *testing.T) {
 	for i := range p.Nodes { // the source is the engine's own, the target a tool
 		p.Nodes[i].InProcess = i == source
 	}
-	e := stage(t, p)
+	e := environ(t, p)
 	engine := &activities.Engine{Plans: e.store, Values: inline{}, Skills: who("skill")}
 	both := &activities.Engine{Plans: e.store, Values: inline{}, Skills: who("skill"), Tools: who("tool")}
 	tools := &activities.Tools{Plans: e.store, Values: inline{}, Caller: who("tool")}
@@ -48,7 +48,7 @@ func TestRolesAreApart(t *testing.T) {
 		for i, want := range map[int]string{source: c.source, target: c.target} {
 			t.Run(name+" "+p.Nodes[i].ID, func(t *testing.T) {
 				called = ""
-				env := stage(t, p).env
+				env := environ(t, p).env
 				env.RegisterActivityWithOptions(c.by, activity.RegisterOptions{Name: "test/node"})
 				value, err := env.ExecuteActivity("test/node", contract.Call{Plan: e.digest, Node: i, Request: "the request"})
 				if want == "skill" || want == "tool" {
@@ -95,7 +95,7 @@ func TestEveryAnswerNamesItsRequest(t *testing.T) {
 		"no answer at all": {caller: returns(), call: contract.Call{Node: target}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := stage(t, good)
+			e := environ(t, good)
 			e.store.get = c.get
 			c.call.Plan, c.call.Request = e.digest, request
 			tools := &activities.Tools{Plans: e.store, Values: inline{}, Caller: c.caller}
@@ -111,7 +111,7 @@ func TestEveryAnswerNamesItsRequest(t *testing.T) {
 		})
 	}
 	t.Run("route", func(t *testing.T) {
-		e := stage(t, good)
+		e := environ(t, good)
 		engine := &activities.Engine{Plans: e.store, Values: inline{}}
 		e.env.RegisterActivityWithOptions(engine.Route, activity.RegisterOptions{Name: contract.ActivityRoute})
 		answered, err := e.env.ExecuteActivity(contract.ActivityRoute, contract.RouteRequest{Plan: e.digest, Node: target, Request: request})
@@ -123,7 +123,7 @@ func TestEveryAnswerNamesItsRequest(t *testing.T) {
 		require.Equal(t, request, requestOf(t, err))
 	})
 	t.Run("heartbeat", func(t *testing.T) {
-		e := stage(t, good)
+		e := environ(t, good)
 		var beats []contract.Beat
 		e.env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
 			var b contract.Beat
@@ -149,7 +149,7 @@ func TestWhomACallIsFor(t *testing.T) {
 	p := shape{}.plan(t)
 	p.Agent = "clerk"
 	var got requests
-	_, failed := stage(t, p).tool(&got, contract.Call{Run: contract.Identity{Workflow: "w", Root: "after a reset", Origin: "first"}, Node: target})
+	_, failed := environ(t, p).tool(&got, contract.Call{Run: contract.Identity{Workflow: "w", Root: "after a reset", Origin: "first"}, Node: target})
 	require.Nil(t, failed)
 	require.Len(t, got, 1)
 	require.Equal(t, "clerk", got[0].Agent)

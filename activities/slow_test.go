@@ -54,7 +54,7 @@ func TestASlowStore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := stage(t, shape{timeout: (whole - grace).Milliseconds(), edges: []plan.Edge{into("a")}}.plan(t))
+				e := environ(t, shape{timeout: (whole - grace).Milliseconds(), edges: []plan.Edge{into("a")}}.plan(t))
 				tools := &activities.Tools{Plans: e.store, Values: c.store, Caller: caller(func(ctx context.Context, _ json.RawMessage) ([]json.RawMessage, error) {
 					return []json.RawMessage{json.RawMessage(`1`)}, lasting(ctx, c.call)
 				})}

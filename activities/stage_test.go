@@ -254,7 +254,7 @@ type environment struct {
 	digest string
 }
 
-func stage(t testing.TB, p *plan.Plan) *environment {
+func environ(t testing.TB, p *plan.Plan) *environment {
 	var suite testsuite.WorkflowTestSuite
 	e := &environment{t: t, env: suite.NewTestActivityEnvironment(), store: &memory{}}
 	if p != nil {
@@ -281,7 +281,7 @@ func (e *environment) tool(c activities.Caller, call contract.Call) (contract.Ou
 
 // call runs the target with these deliveries.
 func call(t testing.TB, s shape, c activities.Caller, deliveries ...contract.Delivery) (contract.Outcome, *failure) {
-	return stage(t, s.plan(t)).tool(c, contract.Call{Node: target, Deliveries: deliveries})
+	return environ(t, s.plan(t)).tool(c, contract.Call{Node: target, Deliveries: deliveries})
 }
 
 func value(edge int, v string) contract.Delivery {

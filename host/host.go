@@ -215,11 +215,13 @@ const deadlockTimeout = 8 * time.Second
 
 // Host is a process with workers. It is made by [New] and ends with [Host.Close].
 type Host struct {
-	options   Options
-	store     *store.Opened
-	client    client.Client
-	pool      *mcp.Pool
-	workers   []worker.Worker
+	options Options
+	store   *store.Opened
+	client  client.Client
+	pool    *mcp.Pool
+	workers []worker.Worker
+	// registrar stands in for the workers of a host without a server, and is nil otherwise.
+	registrar func(queue string) Registrar
 	sequencer *sequencer
 	sweeper   *sweeper
 	// started run beside the workers once they have started.
@@ -237,7 +239,9 @@ type Host struct {
 // New opens the store, connects to Temporal, prepares the catalog, and registers
 // everything. Nothing polls yet. In production the process cannot be read or traced by others of its
 // user from then on, and leaves no core dump.
-func New(ctx context.Context, o Options) (_ *Host, err error) {
+func New(ctx context.Context, o Options) (*Host, error) { return build(ctx, o, nil, nil) }
+
+func build(ctx context.Context, o Options, offline client.Client, registrar func(queue string) Registrar) (_ *Host, err error) {
 	o = o.withDefaults()
 	if err := o.Deployment.Check(); err != nil {
 		return nil, err
@@ -253,7 +257,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	if err := o.confine(); err != nil {
 		return nil, err
 	}
-	h := &Host{options: o, refused: make(chan error, 1)}
+	h := &Host{options: o, refused: make(chan error, 1), registrar: registrar}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.Close())
@@ -287,7 +291,9 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	if o.Client.MetricsHandler != nil {
 		connection.ConnectionOptions.DialOptions = append(connection.ConnectionOptions.DialOptions, retried(o.Client.MetricsHandler, o.has(RoleEngine)))
 	}
-	if h.client, plans, err = dial(ctx, connection, blobs, o.Sealing, o.CacheBytes, o.Logger); err != nil {
+	if offline != nil {
+		h.client, plans = offline, payload.NewPlans(blobs, o.CacheBytes)
+	} else if h.client, plans, err = dial(ctx, connection, blobs, o.Sealing, o.CacheBytes, o.Logger); err != nil {
 		return nil, err
 	}
 	switch {
@@ -353,9 +359,11 @@ func (h *Host) prepare(ctx context.Context, said *trust.Reader, blobs blob.Store
 	if err != nil {
 		return err
 	}
-	attributes, err := searchAttributes(ctx, h.client, o.Client.Namespace, o.Logger)
-	if err != nil {
-		return err
+	var attributes []string
+	if h.registrar == nil {
+		if attributes, err = searchAttributes(ctx, h.client, o.Client.Namespace, o.Logger); err != nil {
+			return err
+		}
 	}
 	bench := workbench(catalog, o.Policy, nil)
 	e := &activities.Engine{
@@ -388,6 +396,9 @@ func (h *Host) prepare(ctx context.Context, said *trust.Reader, blobs blob.Store
 		return nil
 	}
 	h.sequencer = newSequencer(h.store, *o)
+	if h.registrar != nil {
+		return nil
+	}
 	runs, temporal := h.store.Ledger, h.client
 	h.sequencer.Leading = func(ctx context.Context) {
 		var beside sync.WaitGroup

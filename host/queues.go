@@ -15,7 +15,10 @@ import (
 )
 
 // worker makes a worker of a queue, which the host starts.
-func (h *Host) worker(queue string, o worker.Options) worker.Worker {
+func (h *Host) worker(queue string, o worker.Options) Registrar {
+	if h.registrar != nil {
+		return h.registrar(queue)
+	}
 	w := worker.New(h.client, queue, h.bounded(queue, o))
 	h.workers = append(h.workers, w)
 	return w
@@ -67,7 +70,7 @@ func (h *Host) engine(e *activities.Engine) {
 // own registers the engine's own activities. On its queue they are registered as
 // local ones; others are requested on a queue of their own, since long calls can
 // fill every other one.
-func own(w worker.Worker, e *activities.Engine) {
+func own(w Registrar, e *activities.Engine) {
 	w.RegisterActivityWithOptions(e.Load, activity.RegisterOptions{Name: contract.ActivityLoad})
 	w.RegisterActivityWithOptions(e.Local, activity.RegisterOptions{Name: contract.ActivityLocal})
 	w.RegisterActivityWithOptions(e.Route, activity.RegisterOptions{Name: contract.ActivityRoute})
@@ -82,6 +85,6 @@ func (h *Host) tools(t *activities.Tools) {
 }
 
 // dynamic registers one function for every activity type "provider/operation".
-func dynamic(w worker.Worker, node func(context.Context, contract.Call) (contract.Outcome, error)) {
+func dynamic(w Registrar, node func(context.Context, contract.Call) (contract.Outcome, error)) {
 	w.RegisterDynamicActivity(activities.Dynamic(node), activity.DynamicRegisterOptions{})
 }

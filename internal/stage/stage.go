@@ -176,7 +176,7 @@ func Start(t testing.TB, c client.Client, source, input string) client.WorkflowR
 }
 
 // patience is how long a test waits for a run.
-const patience = 4 * time.Minute
+const patience = 5 * time.Minute
 
 // Await waits for the end of a run and reads its result, which may be nil. A
 // run that does not end fails the test, with what it was doing.
@@ -208,8 +208,8 @@ func State(t testing.TB, c client.Client, run client.WorkflowRun) contract.State
 	return state
 }
 
-// Until waits until a condition holds, and fails the test after two minutes.
+// Until waits until a condition holds, and fails the test after five minutes.
 func Until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	require.Eventually(t, holds, 2*time.Minute, 20*time.Millisecond, what)
+	require.Eventually(t, holds, patience, 20*time.Millisecond, what)
 }
