@@ -13,31 +13,38 @@ FUZZ ?= .
 # random cases.
 PLANS ?= 2000
 SEED ?= 1
-# The flags of make bench.
+# The flags of make bench, and of make faults.
 BENCH ?=
+FAULTS ?=
+# The checkout that make cover measures.
+TREE ?= .
 
 EXAMPLE := examples/word-report
-# SQLite is C turned into Go, and its memory is none of Go's, which the race detector
-# would look at in vain: without it there, tests that store take half the time.
-RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false
-# What make test leaves out: tests that take long, and cases that vary others.
+# What make test leaves out: see internal/lengthy.
 SHORT := -short
-# How many packages are tested at one time: their tests wait, too, but calls in them have
-# bounds on time, which a machine that has too much to do exceeds. ./host, which waits most,
-# begins first, and ./internal/siege, which has bounds on how long runs take, has the machine
-# to itself. And a program with the race detector waits for a second when it ends, unless
-# GORACE says otherwise.
-BESIDE := $(shell echo $$((1 + $$(getconf _NPROCESSORS_ONLN))))
-# Packages with tests that compute much in one goroutine, where the race detector finds
-# nothing and takes ten times as long: these tests run without it.
-ALONE := ./approval/display ./compiler/... ./containment ./expr ./guardian ./intake ./ledger ./ledger/audit ./schemas
-# And such tests of other packages, with those in which other processes do the work.
-NAMED := TestABarrierCostsFewEvents|TestABarrierHoldsUpNobody|TestABarrierOfMany|TestFaultsAreFound|TestKillsLoseNoApproval|TestKillsRepeatNoEffect|TestPlansCompile|TestRandomSagas|TestScript|TestSilentServers|TestTwoBarriers|TestTwoSignTogether
-# Those of them that run after the others: calls have bounds on time, which a busy machine
-# exceeds.
-LATER := TestABarrierHoldsUpNobody|TestKillsLoseNoApproval|TestRandomSagas|TestTwoBarriers|TestTwoSignTogether
-# Packages with files that only the tag pkcs11 takes in.
-TAGGED := ./host ./starter ./trust/pkcs11
+# Packages that make test runs under the race detector, since their goroutines share memory
+# of ours; make long has it for all packages.
+#   blob                     writers of one blob at a time
+#   catalog/live             readers of what another goroutine reloads
+#   compiler/internal/pool   workers that share what is compiled
+#   internal/dial            connections that are tried side by side
+#   internal/parallel        panics that cross goroutines
+#   internal/process         children, and what reads their output
+#   mcp                      sessions, which calls share
+#   payload                  the cache of plans, which all runs share
+#   redact                   secrets that are added while text is scrubbed
+#   skills                   the registry, and programs with their pipes
+RACED := ./blob ./catalog/live ./compiler/internal/pool ./internal/dial ./internal/parallel ./internal/process ./mcp ./payload ./redact ./skills
+# SQLite is C turned into Go, and its memory is none of Go's, which the race detector
+# would look at in vain. And a program with the race detector waits for a second when it
+# ends, unless GORACE says otherwise.
+RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false
+export GORACE = atexit_sleep_ms=0
+# Tests wait as often as they compute, so one more package than there are processors is
+# tested at a time, and those that take longest begin first. lint has vetted what go test
+# would vet again. Keys on tokens are in programs with the tag pkcs11.
+TEST := go test -vet=off -tags pkcs11 -timeout 60m -p $(shell echo $$((1 + $$(getconf _NPROCESSORS_ONLN))))
+FIRST := ./host ./starter ./activities ./ledger/postgres ./worker
 # The version that the programs report; Go itself adds the revision.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -X main.version=$(VERSION)
@@ -52,50 +59,42 @@ run: build server ## start everything on this machine and run the example plan, 
 		--input @$(EXAMPLE)/input.json --failing @$(EXAMPLE)/needs-page.json $(ARGS)
 	@printf '\n$(EXAMPLE)/reports/verdict.md is as it was before the second run:\n  ' && cat $(EXAMPLE)/reports/verdict.md && echo
 
-# Collecting garbage more seldom makes the compiler, and so this, faster by a seventh. And
-# lint has vetted what go test would vet again. Databases of tests, and what else is in
-# TMPDIR, are in memory if there is enough, since they ask thousands of times for what is
-# thrown away to be on the disk; what Go builds, which is much, and the folders of single
-# tests are in GOTMPDIR.
+# Collecting garbage more seldom makes the compiler, and so this, faster by a seventh.
+# Databases of tests, and what else is in TMPDIR, are in memory if there is enough, since
+# they ask thousands of times for what is thrown away to be on the disk; what Go builds,
+# which is much, and the folders of single tests are in GOTMPDIR.
 .PHONY: test
-test: export GOGC = 400
-test: export GOTMPDIR := $(or $(GOTMPDIR),$(TMPDIR),/tmp)
-test: export TMPDIR := $(or $(shell tools/scratch.sh),$(TMPDIR),/tmp)
-test: ## install what tests need, then lint and run the tests with the race detector, and again without it where that draws more cases
+test long faults cover: export GOGC = 400
+test long faults cover: export GOTMPDIR := $(or $(GOTMPDIR),$(TMPDIR),/tmp)
+test long faults cover: export TMPDIR := $(or $(shell tools/scratch.sh),$(TMPDIR),/tmp)
+test: ## install what tests need, lint, and run each test of the short tier once
 	@$(MAKE) --no-print-directory -j 2 setup server lint
-	GORACE=atexit_sleep_ms=0 go test $(RACE) -vet=off $(SHORT) -p $(BESIDE) -timeout 40m ./host $$(go list ./... | grep -v /internal/siege$$)
-	GORACE=atexit_sleep_ms=0 go test $(RACE) -vet=off $(SHORT) -timeout 40m ./internal/siege
-	@$(MAKE) --no-print-directory tokens
-	@$(MAKE) --no-print-directory -j 2 alone named
+	$(TEST) $(SHORT) $(RACE) $(RACED)
+	$(TEST) $(SHORT) $(FIRST) $$(go list ./... | grep -vxF "$$(go list $(RACED))")
 
 .PHONY: long
-long: ## make test with all tests: those that take long, too, and every case of the others
-	@$(MAKE) --no-print-directory test SHORT=
+long: ## all else: every test under the race detector, all cases, siege, sagas, kills, the adversary, production (an hour)
+	@$(MAKE) --no-print-directory -j 2 setup server lint
+	go vet ./host ./starter ./trust/pkcs11
+	bin/lint/staticcheck ./host ./starter ./trust/pkcs11
+	$(TEST) $(SHORT) $(RACE) $(FIRST) ./...
+	$(TEST) $(FIRST) ./...
+	@$(MAKE) --no-print-directory production
 
-# What only programs with the tag pkcs11 do, on tokens of SoftHSM.
-.PHONY: tokens
-tokens:
-	GORACE=atexit_sleep_ms=0 go test $(RACE) -vet=off -tags pkcs11 ./trust/pkcs11
-	GORACE=atexit_sleep_ms=0 go test $(RACE) -vet=off -tags pkcs11 -run 'OnTokens?$$' ./host ./starter
+.PHONY: faults
+faults: setup server ## plant 60 faults, one after the other, and see that tests find each (up to an hour)
+	go run ./internal/test/faults $(FAULTS)
 
-# Without the race detector: packages as a whole, and beside them, which wait more than
-# they compute, single tests of others. A test of internal/raced holds these lists to the
-# tests that the race detector skips.
-.PHONY: alone named
-alone:
-	go test -vet=off $(SHORT) -timeout 20m $(ALONE)
-named:
-	go test -vet=off $(SHORT) -timeout 20m -parallel 6 -p 2 -skip '^($(LATER))$$' -run '^($(NAMED))$$' ./host ./internal/sagas ./internal/siege ./ledger/postgres ./ledger/sqlite ./starter
-	go test -vet=off $(SHORT) -timeout 20m -parallel 5 -p 2 -run '^($(LATER))$$' ./host ./internal/sagas
+.PHONY: cover
+cover: setup server ## what make test covers of the packages that promises rest on (TREE=folder of another checkout)
+	tools/cover.sh $(TREE)
 
 .PHONY: lint
 lint: linters ## formatting, vet, staticcheck, exhaustive switches, determinism of workflows
 	@unformatted=$$(gofmt -l $$(go list -f '{{.Dir}}' ./...)) && test -z "$$unformatted" \
 		|| { echo "not formatted: $$unformatted" >&2; exit 1; }
-	go vet ./...
-	go vet -tags pkcs11 $(TAGGED)
-	bin/lint/staticcheck ./...
-	bin/lint/staticcheck -tags pkcs11 $(TAGGED)
+	go vet -tags pkcs11 ./...
+	bin/lint/staticcheck -tags pkcs11 ./...
 	bin/lint/exhaustive -d -typeonly '^chimera.ai/engine/(plan|contract|diag|host)\.' ./...
 	bin/lint/workflowcheck ./workflows/...
 
@@ -154,8 +153,7 @@ chaos: server ## kill what writes the ledger, and what has to do with effects, i
 
 .PHONY: production
 production: server ## the tests of effects once more, in production: on PostgreSQL, with a host, a database user and keys for each role, and children of another user, who look for what is kept from them
-	go test -timeout 60m -count=1 $(SHORT) -skip '^($(LATER))$$' ./host -production
-	go test -timeout 60m -count=1 $(SHORT) -parallel 5 -run '^($(LATER))$$' ./host -production
+	go test -timeout 60m -count=1 $(SHORT) ./host -production
 	go test -timeout 20m -count=1 $(SHORT) ./worker ./internal/process
 
 .PHONY: verify

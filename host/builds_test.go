@@ -189,6 +189,7 @@ func TestTwoBuilds(t *testing.T) {
 // TestNoCurrentBuild: the first build of a deployment takes no run until it is
 // made the current one, and its worker says so.
 func TestNoCurrentBuild(t *testing.T) {
+	lengthy.Skip(t)
 	t.Parallel()
 	b := newBuilds(t)
 	close(b.gate)

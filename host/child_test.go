@@ -69,6 +69,7 @@ func TestALongCallDelaysNothing(t *testing.T) {
 // TestALargeReport: what a child returns by reference is read by the execution that
 // has started it, which hears of it by its end.
 func TestALargeReport(t *testing.T) {
+	lengthy.Skip(t)
 	t.Parallel()
 	for name, s := range map[string]payload.Sealing{"sealed": sealing(t, keys(t, "k1")...), "plain": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -141,6 +142,7 @@ func TestTheEndOfARunCancelsItsChildren(t *testing.T) {
 // TestACancelledChildIsAskedForAgain: if somebody cancels the workflow that makes a
 // call, the run loses that workflow, and not the node.
 func TestACancelledChildIsAskedForAgain(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	gate := make(chan struct{})
 	h := stage.Host(t, host.Options{ContinueAfter: 60, Skills: []skills.Skill{atGate(gate, "1")}})

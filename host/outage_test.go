@@ -22,6 +22,7 @@ import (
 	"chimera.ai/engine/blob"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
@@ -38,6 +39,9 @@ func TestALargeResultWaitsForTheStore(t *testing.T) {
 	require.NoError(t, err)
 	for name, sealing := range map[string]payload.Sealing{"plain": {}, "sealed": {Keys: keys}} {
 		t.Run(name, func(t *testing.T) {
+			if name != "plain" {
+				lengthy.Skip(t)
+			}
 			stage.Parallel(t)
 			large, err := json.Marshal(map[string]string{"x": strings.Repeat("large ", 4<<10)})
 			require.NoError(t, err)
@@ -74,43 +78,14 @@ func TestALargeResultWaitsForTheStore(t *testing.T) {
 	}
 }
 
-// TestARunThatBeginsSaysThatItWaitsForTheStore: a run whose start cannot be
-// written down answers meanwhile, and says why.
-func TestARunThatBeginsSaysThatItWaitsForTheStore(t *testing.T) {
-	stage.Parallel(t)
-	dir := filepath.Join(t.TempDir(), "store")
-	h := stage.Host(t, host.Options{Store: store.Options{Dir: dir}})
-	blobs := filepath.Join(dir, "blobs")
-	require.NoError(t, os.Rename(blobs, blobs+".away"))
-	require.NoError(t, os.WriteFile(blobs, nil, 0o600))
-	run := stage.Start(t, h.Client(), source("", []string{"b engine/pass 500"}, []string{"$input.x -> b.x", "b.x -> $output.x"}), `{"x":1}`)
-	var state contract.State
-	stage.Until(t, "it says what it waits for", func() bool {
-		state = stage.State(t, h.Client(), run)
-		return len(state.Waiting) > 0
-	})
-	require.Equal(t, contract.RunLoading, state.State)
-	require.NotEmpty(t, state.Plan)
-	require.Len(t, state.Waiting, 1)
-	w := state.Waiting[0]
-	require.Equal(t, contract.WaitStore, w.Kind)
-	require.NotEmpty(t, w.Since)
-	require.Greater(t, w.Until, w.Since)
-	require.Contains(t, w.Detail, "not a directory")
-	require.NoError(t, os.Remove(blobs))
-	require.NoError(t, os.Rename(blobs+".away", blobs))
-	require.NoError(t, stage.Await(t, h.Client(), run, nil))
-	require.Empty(t, stage.State(t, h.Client(), run).Waiting)
-}
-
 // TestANewLedgerIsSaid: a worker whose store was removed makes an empty one, and
 // says so.
 func TestANewLedgerIsSaid(t *testing.T) {
-	stage.Parallel(t)
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
 	for _, empty := range []bool{true, false, true} {
 		log := new(lines)
-		h := stage.Host(t, host.Options{Store: storeIn(dir), Logger: slog.New(slog.NewTextHandler(log, nil))})
+		h := stage.Rehearse(t, host.Options{Store: storeIn(dir), Logger: slog.New(slog.NewTextHandler(log, nil))})
 		require.Equal(t, empty, strings.Contains(log.String(), "the ledger is empty"), log)
 		run := stage.Start(t, h.Client(), source("", []string{"b engine/pass 500"}, []string{"$input.x -> b.x", "b.x -> $output.x"}), `{"x":1}`)
 		require.NoError(t, stage.Await(t, h.Client(), run, nil))
@@ -125,6 +100,7 @@ func TestANewLedgerIsSaid(t *testing.T) {
 // after its password was changed, makes runs wait: those that begin, and those
 // that end.
 func TestTheDatabaseLetsNobodyIn(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	owner := pgtest.URL(t)
 	o := migrated(t, store.Options{Dir: filepath.Join(t.TempDir(), "store"), URL: owner})
@@ -207,6 +183,9 @@ func TestARequestThatIsGone(t *testing.T) {
 			"removed": os.Remove, "damaged": func(file string) error { return os.Truncate(file, 1) },
 		} {
 			t.Run(name+", "+how, func(t *testing.T) {
+				if name != "sealed" || how != "removed" {
+					lengthy.Skip(t)
+				}
 				stage.Parallel(t)
 				opened, options := make(chan struct{}), store.Options{Dir: filepath.Join(t.TempDir(), "store")}
 				h := stage.Host(t, host.Options{Store: options, Sealing: s, MaxActivities: 1, Skills: []skills.Skill{gate(opened)}})

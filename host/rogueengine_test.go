@@ -19,6 +19,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
@@ -101,6 +102,7 @@ func TestARogueEngine(t *testing.T) {
 // engine's queues beside it is not heard: neither what it answers for nodes before an effect
 // nor what it says of the ledger counts.
 func TestARogueWorkerOfTheEngine(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	a := act(t, writes)
 	if a.of == nil {

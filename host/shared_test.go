@@ -113,6 +113,7 @@ func TestFromOneQueueToTwoAndBack(t *testing.T) {
 // TestCallsDoNotHoldUpTheJournal: every place for activities of the engine's queue
 // is taken, and a run that needs none of them goes on, and ends.
 func TestCallsDoNotHoldUpTheJournal(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	g := gates{"hold": make(chan struct{})}
 	h := stage.Host(t, host.Options{Skills: g.skills(), MaxActivities: 2})

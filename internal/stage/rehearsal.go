@@ -215,6 +215,9 @@ func (s *scene) run(id string) (*rehearsed, error) {
 
 // ExecuteWorkflow implements client.Client.
 func (s *scene) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOptions, kind any, args ...any) (client.WorkflowRun, error) {
+	if o.ID == "" {
+		o.ID = uuid.NewString()
+	}
 	if r := s.begin(o, kind, args, ""); r != nil {
 		return r, nil
 	}
