@@ -276,6 +276,8 @@ var Rules = []Rule{
 		Never: []string{"starter", "worker"}},
 	{Path: "internal/sagas", Zone: Effects, Owns: "random plans with effects, a model of what their runs do and undo, and a tool that fails and kills",
 		Never: []string{"starter", "worker"}},
+	{Path: "internal/test/faults", Zone: Effects, Owns: "single faults in code that carries a promise, planted to show that tests find them",
+		Never: []string{"any package of ours"}},
 	{Path: "internal/adversary", Zone: Effects, Owns: "a drill that plays whoever holds one key, database user or disk of a deployment",
 		Never: []string{"starter", "worker"}},
 	{Path: "internal/deps", Zone: Effects, Owns: "this table, as a test",
