@@ -3,7 +3,7 @@ package main
 // Faults of what runs a plan: the interpreter, and the activities that it asks for.
 
 // interpreterTests are the tests of the interpreter about effects. They need no server.
-const interpreterTests = "Barrier|Signed|Undo|Undone|Lose|Lost|Attempt|Precheck|Pause|Permit|Effect"
+const interpreterTests = "Barrier|Signed|Undo|Undone|Lose|Lost|Attempt|Precheck|Pause|Permit|Effect|ManyWait"
 
 var ofWorkflows = []Fault{
 	{

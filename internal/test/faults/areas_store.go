@@ -6,8 +6,8 @@ const (
 	// protocolTests are the tests of the moves of invocations and barriers: tables, and
 	// every interleaving of a few.
 	protocolTests = "^TestInvocationMoves$|^Test(Barrier|Outcome|Undo|)Protocol$"
-	// storeTests are the suite that every store passes, on SQLite.
-	storeTests = "^TestSuite$"
+	// storeTests are the suite that every store passes, on SQLite, and what its own tests add.
+	storeTests = "^Test(Suite|AGrantOpensOneRun)$"
 	// auditTests are the tests of what a verifier finds.
 	auditTests = "^Test(Tampering|Approvals|ApprovalsInTime|BarriersFollowThePolicy|PoliciesAreActivated|IrreversibleIsAttended|PermitsAreVerified|" +
 		"Compensations|Overdrafts|Witnesses|WitnessRotation|PruningIsPrecise|Cheats|Forgery)$"
