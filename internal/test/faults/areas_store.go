@@ -7,10 +7,10 @@ const (
 	// every interleaving of a few.
 	protocolTests = "^TestInvocationMoves$|^Test(Barrier|Outcome|Undo|)Protocol$"
 	// storeTests are the suite that every store passes, on SQLite, and what its own tests add.
-	storeTests = "^Test(Suite|AGrantOpensOneRun)$"
+	storeTests = "^Test(Suite|AGrantOpensOneRun|StatementsFollowOneAnother)$"
 	// auditTests are the tests of what a verifier finds.
 	auditTests = "^Test(Tampering|Approvals|ApprovalsInTime|BarriersFollowThePolicy|PoliciesAreActivated|IrreversibleIsAttended|PermitsAreVerified|" +
-		"Compensations|Overdrafts|Witnesses|WitnessRotation|PruningIsPrecise|Cheats|Forgery)$"
+		"Compensations|Overdrafts|FewerWereAsked|Witnesses|WitnessRotation|PruningIsPrecise|Cheats|Forgery)$"
 )
 
 var ofStore = []Fault{
@@ -87,7 +87,7 @@ var ofStore = []Fault{
 		Tests:  Tests{"./ledger/sqlite", storeTests},
 	},
 	{
-		Name:   "the log of another worker is written over",
+		Name:   "a statement of the admins is taken that does not follow the last",
 		File:   "ledger/sqlstore/facts.go",
 		Old:    "if last != prev {",
 		New:    `if last != prev && prev == "" {`,
