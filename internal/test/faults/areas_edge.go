@@ -112,7 +112,7 @@ var ofContainment = []Fault{
 	},
 }
 
-// taintTests are the tests of the compiler about taint.
+// taintTests are the tests of the compiler about taint and what leaves.
 const taintTests = "Taint|TestGolden$|TestVerdicts"
 
 var ofTaint = []Fault{

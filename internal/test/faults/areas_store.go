@@ -7,7 +7,7 @@ const (
 	// every interleaving of a few.
 	protocolTests = "^TestInvocationMoves$|^Test(Barrier|Outcome|Undo|)Protocol$"
 	// storeTests are the suite that every store passes, on SQLite, and what its own tests add.
-	storeTests = "^Test(Suite|AGrantOpensOneRun|StatementsFollowOneAnother)$"
+	storeTests = "^Test(Suite|Erasure|AGrantOpensOneRun|StatementsFollowOneAnother)$"
 	// auditTests are the tests of what a verifier finds.
 	auditTests = "^Test(Tampering|Approvals|ApprovalsInTime|BarriersFollowThePolicy|PoliciesAreActivated|IrreversibleIsAttended|PermitsAreVerified|" +
 		"Compensations|Overdrafts|FewerWereAsked|Witnesses|WitnessRotation|PruningIsPrecise|Cheats|Forgery)$"
