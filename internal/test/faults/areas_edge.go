@@ -113,7 +113,7 @@ var ofContainment = []Fault{
 }
 
 // taintTests are the tests of the compiler about taint and what leaves.
-const taintTests = "Taint|TestGolden$|TestVerdicts"
+const taintTests = "Taint|Egress|TestGolden$|TestVerdicts"
 
 var ofTaint = []Fault{
 	{
