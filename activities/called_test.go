@@ -66,7 +66,7 @@ func (s *invocations) Barrier(context.Context, string) (ledger.Barrier, error) {
 	return ledger.Barrier{}, ledger.ErrNotFound
 }
 
-// needing is a judge by which people must approve an action, or none may allow it.
+// needing is a judge that says who must approve an action, or that it is not allowed.
 type needing struct {
 	Judge
 	word string
@@ -78,7 +78,7 @@ func (needing) Outcome() []plan.Group                                      { ret
 func (needing) Observes(string) bool                                       { return false }
 func (needing) Inputs(ledger.Packet) ([]byte, string, error)               { return []byte(`{"to":"ann"}`), "", nil }
 
-// outputs keeps nothing from anybody.
+// outputs stores outputs as they are.
 type outputs struct{}
 
 func (outputs) Keep(_ context.Context, _ string, v json.RawMessage) ([]byte, error) { return v, nil }
@@ -183,7 +183,7 @@ func TestTheCallerBelievesNoGuardian(t *testing.T) {
 }
 
 // TestHowCallsEnd: what a tool answers settles a call, a call that was not sent is released, and
-// of any other nobody knows what it did.
+// any other is of unknown outcome.
 func TestHowCallsEnd(t *testing.T) {
 	for kind, c := range map[contract.Kind]struct {
 		state ledger.InvocationState

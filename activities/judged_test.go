@@ -38,7 +38,7 @@ func decides(word string, awaits bool, groups ...plan.Group) Verdict {
 const escalate, reject = "ESCALATE", "REJECT"
 
 // TestAnApprovalIsOfTheRuleOfNow: what people have approved counts if as many were asked as the
-// policy, the plan and the run ask for by now, and nobody counts whom these exclude.
+// policy, the plan and the run ask for by now, without those whom these exclude.
 func TestAnApprovalIsOfTheRuleOfNow(t *testing.T) {
 	one, two := plan.Group{Role: "editor", Min: 1}, plan.Group{Role: "editor", Min: 2}
 	for name, c := range map[string]struct {
@@ -101,9 +101,9 @@ func TestTheStricterOfTwoPoliciesDecides(t *testing.T) {
 	}
 }
 
-// TestWhatNobodyVouchesFor: the input of a run is tainted unless a key that may has vouched for
-// it: the ports that it fills, and whether the call is made.
-func TestWhatNobodyVouchesFor(t *testing.T) {
+// TestInputsAreTaintedUnlessVouchedFor: the input of a run taints the ports that it fills, and
+// whether the call is made, unless a key has vouched for it that may.
+func TestInputsAreTaintedUnlessVouchedFor(t *testing.T) {
 	vouching, _, err := trust.NewKey()
 	require.NoError(t, err)
 	other, _, err := trust.NewKey()
@@ -127,7 +127,7 @@ func TestWhatNobodyVouchesFor(t *testing.T) {
 	require.Equal(t, plan.Taint{Ports: []string{"a", "b"}, Decision: true}, of(state, other))
 	dev := state
 	dev.Audience = trust.Dev
-	require.Equal(t, plan.Taint{Ports: []string{"b"}}, of(dev, other), "on a machine of development everybody does")
+	require.Equal(t, plan.Taint{Ports: []string{"b"}}, of(dev, other), "in development every key vouches")
 }
 
 // TestOnlyWordsMayDiffer: a definition that a server lists in place of the pinned one stands in

@@ -10,8 +10,8 @@ import (
 	"chimera.ai/engine/policy"
 )
 
-// TestTaintedIrreversible: an irreversible effect that needs nobody's approval takes nothing tainted
-// unless the operator accepts that, too.
+// TestTaintedIrreversible: an irreversible effect that needs no approval takes nothing tainted unless
+// the operator accepts that, too.
 func TestTaintedIrreversible(t *testing.T) {
 	const source = `{apiVersion: chimera/v1, kind: Plan, name: mail, version: "1", agent: agent-42, allow: [pure, irreversible], input_schema: {type: object}, output_schema: {type: object},
   nodes: [{id: read, template: files/read_file, with: {path: a}}, {id: send, template: engine/pass, effect_class: irreversible, commit_policy: {COMMIT prechecks: [read], rollback: {none: gone}}}],
@@ -21,11 +21,11 @@ func TestTaintedIrreversible(t *testing.T) {
 		allow, commit, edge string
 		refused             bool
 	}{
-		"a tainted value":                       {"unattended: true", "", value, true},
-		"a tainted value, accepted":             {"unattended: true, tainted: true", "", value, false},
-		"a tainted value, approved":             {"unattended: true", "approval: {groups: [{role: a, min: 1}]},", value, false},
-		"a constant":                            {"unattended: true", "", constant, false},
-		"a tainted value that somebody attends": {"tainted: false", "approval: {groups: [{role: a, min: 1}]},", value, false},
+		"a tainted value":                    {"unattended: true", "", value, true},
+		"a tainted value, accepted":          {"unattended: true, tainted: true", "", value, false},
+		"a tainted value, approved":          {"unattended: true", "approval: {groups: [{role: a, min: 1}]},", value, false},
+		"a constant":                         {"unattended: true", "", constant, false},
+		"a tainted value that people attend": {"tainted: false", "approval: {groups: [{role: a, min: 1}]},", value, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, ds := policy.Parse(Source{Name: "policy.yaml", Text: []byte(`{apiVersion: chimera/v1, kind: PolicyBundle, version: "1", allow: [{effects: [irreversible], agents: [agent-42], ` + c.allow + `}]}`)})

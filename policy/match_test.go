@@ -18,7 +18,7 @@ func TestMatch(t *testing.T) {
 		agent, operation string
 		want             bool
 	}{
-		"all":                       {Match{}, plan.Committing, "anybody", "any/thing", true},
+		"all":                       {Match{}, plan.Committing, "any-agent", "any/thing", true},
 		"as it says":                {both, plan.Staged, "clerk", "bank/pay", true},
 		"the last of each":          {both, plan.Irreversible, "clerk", "Bank/Refund", true},
 		"another effect":            {both, plan.Committing, "clerk", "bank/pay", false},

@@ -25,7 +25,7 @@ func TestVouched(t *testing.T) {
 	}{
 		"a key that vouches":          {"clerk", vouching, Prod, true},
 		"a key that starts runs":      {"clerk", starting, Prod, false},
-		"a key of nobody":             {"clerk", other, Prod, false},
+		"an unknown key":              {"clerk", other, Prod, false},
 		"an agent without such keys":  {"bare", starting, Prod, false},
 		"an agent that is not stated": {"ghost", starting, Prod, false},
 		"in development":              {"clerk", starting, Dev, true},

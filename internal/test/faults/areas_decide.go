@@ -8,7 +8,7 @@ var ofGuardian = []Fault{
 		File:   "guardian/decide.go",
 		Old:    "awaits = awaits && o.Decision == Escalate && (len(roles) > 0 || o.Reason == ApprovalNeeded)",
 		New:    "awaits = awaits && (o.Decision == Reject || len(roles) > 0 || o.Reason == ApprovalNeeded)",
-		Breaks: "Nobody lifts a rejection.",
+		Breaks: "A rejection cannot be lifted.",
 		Tests:  Tests{"./guardian", ""},
 	},
 	{
@@ -28,7 +28,7 @@ var ofGuardian = []Fault{
 		Tests:  Tests{"./guardian", ""},
 	},
 	{
-		Name:   "the floor of a policy asks nobody",
+		Name:   "the floor of a policy asks for no approval",
 		File:   "guardian/decide.go",
 		Old:    "for _, g := range slices.Concat(groups, d.reviewers()) {",
 		New:    "for _, g := range slices.Concat(groups[:0], d.reviewers()) {",
@@ -75,7 +75,7 @@ var ofApproval = []Fault{
 		File:   "approval/escalation.go",
 		Old:    "p.Issued.Time().After(at.Time().Add(2*skew))",
 		New:    "p.Issued.Time().After(at.Time().Add(3*skew))",
-		Breaks: "Nobody approves more than two minutes after a barrier had to be escalated.",
+		Breaks: "More than two minutes after a barrier had to be escalated, no approval counts before that is done.",
 		Tests:  Tests{"./approval", ""},
 	},
 	{
@@ -83,7 +83,7 @@ var ofApproval = []Fault{
 		File:   "approval/verify.go",
 		Old:    "for _, person := range vote.Persons {",
 		New:    "for _, person := range vote.Persons[:1] {",
-		Breaks: "Whoever is excluded does not sign through another.",
+		Breaks: "An excluded person does not sign through another.",
 		Tests:  Tests{"./approval", ""},
 	},
 	{
@@ -178,7 +178,7 @@ var ofTrust = []Fault{
 		Tests:  Tests{"./trust", ""},
 	},
 	{
-		Name:   "an agent's key pauses runs in anybody's name",
+		Name:   "an agent's key pauses runs in any person's name",
 		File:   "trust/order.go",
 		Old:    "case !s.Speaks(agent, o.By):",
 		New:    `case o.By == "":`,

@@ -1,6 +1,6 @@
 package main
 
-// Faults at the edges: calls of tools, proofs about schemas, and what nobody vouches for.
+// Faults at the edges: calls of tools, proofs about schemas, and taint.
 
 var ofMCP = []Fault{
 	{

@@ -166,7 +166,7 @@ var ofActivities = []Fault{
 		File:   "activities/guard.go",
 		Old:    "\t\tt.Decision = t.Decision || of.InputDecision\n",
 		New:    "",
-		Breaks: "What nobody vouches for is tainted.",
+		Breaks: "An input that no key vouches for is tainted.",
 		Tests:  Tests{"./activities", ""},
 	},
 	{

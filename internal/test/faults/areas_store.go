@@ -59,7 +59,7 @@ var ofStore = []Fault{
 		File:   "ledger/sqlstore/barriers.go",
 		Old:    "if end == ledger.BarrierApproved || b.Outcome {\n\t\treturn nil, nil",
 		New:    "if end != ledger.BarrierRejected || b.Outcome {\n\t\treturn nil, nil",
-		Breaks: "What nobody has approved holds no money.",
+		Breaks: "An effect that was not approved holds no money.",
 		Tests:  Tests{"./ledger/sqlite", storeTests},
 	},
 	{
@@ -146,7 +146,7 @@ var ofAudit = []Fault{
 		Tests:  Tests{"./ledger/audit", auditTests},
 	},
 	{
-		Name:   "an effect passes that nobody undid and that is said to be undone",
+		Name:   "an effect that was not undone passes as undone",
 		File:   "ledger/audit/undone.go",
 		Old:    `	return "nothing that undoes it has been done"`,
 		New:    `	return ""`,
@@ -154,7 +154,7 @@ var ofAudit = []Fault{
 		Tests:  Tests{"./ledger/audit", auditTests},
 	},
 	{
-		Name:   "anybody lifts a budget",
+		Name:   "any role lifts a budget",
 		File:   "ledger/audit/overdraft.go",
 		Old:    "if told && slices.Contains(may, votes[id].Role) {",
 		New:    "if told && len(may) > 0 {",

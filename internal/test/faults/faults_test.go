@@ -14,8 +14,8 @@ import (
 // root is the module's folder.
 const root = "../../.."
 
-// TestFaultsApply: each fault can still be planted. Whoever changes the code of a promise moves
-// its fault along.
+// TestFaultsApply: each fault can still be planted. A change to the code of a promise
+// moves its fault along.
 func TestFaultsApply(t *testing.T) {
 	all := All()
 	require.GreaterOrEqual(t, len(all), 60)

@@ -18,7 +18,7 @@ type Verdict string
 // The verdicts.
 const (
 	Found        Verdict = "found"
-	Missed       Verdict = "missed"
+	Missed       Verdict = "missed" // all tests pass
 	NotCompiled  Verdict = "does not compile"
 	FailsWithout Verdict = "fails without it"
 	// TimedOut: no test failed, and the tests did not end in time. That finds nothing.
@@ -36,10 +36,13 @@ type Result struct {
 }
 
 func (r Result) by() string {
-	if r.Verdict != Found {
+	switch {
+	case r.By == "":
 		return ""
+	case r.Verdict == FailsWithout:
+		return ", which fails: " + r.By
 	}
-	return " by " + r.By
+	return ", by " + r.By
 }
 
 // within bounds how long the tests of one package run. Building them does not count.
@@ -120,6 +123,7 @@ func (g *goTool) test(ctx context.Context, t Tests, overlay string) Result {
 	}
 	c := exec.CommandContext(ctx, "go", append(args, strings.Fields(t.In)...)...)
 	c.Dir, c.Env = g.root, os.Environ()
+	c.Cancel, c.WaitDelay = func() error { return c.Process.Signal(os.Interrupt) }, 10*time.Second
 	if overlay != "" {
 		c.Env = append(c.Env, "GOFLAGS="+strings.TrimSpace(g.flags+" -overlay="+overlay))
 	}

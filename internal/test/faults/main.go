@@ -115,7 +115,7 @@ func plant(ctx context.Context, g *goTool, all []Fault, at int, report func(Faul
 	})
 	each(at, all, func(f Fault) {
 		r := without[f.Tests]
-		if r.Verdict == Missed {
+		if r.Verdict == Missed { // they pass
 			r = g.planted(ctx, f)
 		} else {
 			r.Verdict = FailsWithout
