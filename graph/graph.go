@@ -1,4 +1,4 @@
-// Package graph draws a compiled plan as Mermaid, DOT or SVG.
+// Package graph draws a compiled plan as Mermaid, DOT or SVG, or describes it in words.
 //
 // In every format a node's colour and shape show its effect class, and a line shows
 // its kind: data is solid, control is dotted, conditional is dashed and carries its
@@ -32,6 +32,7 @@ const (
 	Mermaid Format = "mermaid"
 	DOT     Format = "dot"
 	SVG     Format = "svg"
+	Words   Format = "words"
 )
 
 // ErrTooLarge reports a plan with more nodes or edges than a picture shows.
@@ -39,7 +40,7 @@ var ErrTooLarge = errors.New("the plan is too large to draw")
 
 // Bounds of a picture. Nobody reads a larger one, and drawing it takes memory.
 const (
-	// MaxNodes and MaxEdges bound Mermaid and DOT.
+	// MaxNodes and MaxEdges bound all but SVG.
 	MaxNodes = 20_000
 	MaxEdges = 50_000
 	// MaxDrawn bounds the nodes and edges of an SVG, which is laid out here.
@@ -66,6 +67,8 @@ func Render(p *plan.Plan, f Format) ([]byte, error) {
 		return newPicture(p).dot(), nil
 	case SVG:
 		return newPicture(p).svg(), nil
+	case Words:
+		return newPicture(p).inWords(), nil
 	}
 	return nil, fmt.Errorf("draw plan: unknown format %q", string(f))
 }

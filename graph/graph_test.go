@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"chimera.ai/engine/internal/draw"
 	"chimera.ai/engine/plan"
 )
 
@@ -167,7 +168,7 @@ func hostile() *plan.Plan {
 
 func TestGolden(t *testing.T) {
 	for name, p := range map[string]*plan.Plan{"payment": payment(), "hostile": hostile()} {
-		for _, f := range []Format{Mermaid, DOT, SVG} {
+		for _, f := range []Format{Mermaid, DOT, SVG, Words} {
 			t.Run(name+"/"+string(f), func(t *testing.T) {
 				got, err := Render(p, f)
 				require.NoError(t, err)
@@ -199,6 +200,8 @@ func check(t require.TestingT, p *plan.Plan, f Format, picture []byte) {
 		checkDOT(t, p, string(picture))
 	case SVG:
 		checkSVG(t, p, picture)
+	case Words:
+		checkWords(t, p, string(picture))
 	}
 }
 
@@ -297,6 +300,19 @@ func checkSVG(t require.TestingT, p *plan.Plan, b []byte) {
 	require.Equal(t, len(p.Nodes), groups)
 }
 
+// checkWords: a line for each node, in their order, and perhaps two that explain signs.
+func checkWords(t require.TestingT, p *plan.Plan, s string) {
+	lines := strings.Split(strings.TrimSuffix(s, "\n"), "\n")
+	require.GreaterOrEqual(t, len(lines), len(p.Nodes))
+	for i := range p.Nodes {
+		require.True(t, strings.HasPrefix(lines[i], draw.Visible(p.Nodes[i].ID, maxName)), lines[i])
+	}
+	for _, line := range lines[len(p.Nodes):] {
+		require.Contains(t, []string{"? not required", "⚠ tainted: nobody vouches for it"}, line)
+	}
+	require.NotRegexp(t, `[\x00-\x09\x0b-\x1f\x7f]`, s)
+}
+
 func TestLooksDiffer(t *testing.T) {
 	for _, f := range []Format{Mermaid, DOT, SVG} {
 		b, err := Render(payment(), f)
@@ -368,7 +384,7 @@ func TestAnyPlan(t *testing.T) {
 			edges = append(edges, e)
 		}
 		p := build(nodes, edges)
-		for _, f := range []Format{Mermaid, DOT, SVG} {
+		for _, f := range []Format{Mermaid, DOT, SVG, Words} {
 			b, err := Render(p, f)
 			require.NoError(t, err)
 			check(t, p, f, b)

@@ -36,7 +36,7 @@ func commands() []command {
 	return []command{
 		{name: "compile", operands: "PLAN…", least: 1, most: -1, prepare: compileCommand, completes: files,
 			summary: "check plans, and show what is wrong and where (- is standard input)"},
-		{name: "graph", operands: "PLAN", least: 1, most: 1, prepare: graphCommand, formats: []string{"mermaid", "dot", "svg"}, completes: files,
+		{name: "graph", operands: "PLAN", least: 1, most: 1, prepare: graphCommand, formats: []string{"mermaid", "dot", "svg", "words"}, completes: files,
 			summary: "draw a plan"},
 		{name: "contain", operands: "LHS RHS | --batch", most: 2, prepare: containCommand, completes: files,
 			summary: "decide whether every value of one JSON Schema is a value of another"},
