@@ -31,9 +31,6 @@ import (
 const (
 	// devDrain bounds how long Ctrl-C waits for calls in flight.
 	devDrain = 2 * time.Second
-	// devStop bounds how long it then waits for Temporal, whose database survives a
-	// kill.
-	devStop = 3 * time.Second
 	// pollWait bounds the wait for the worker's first polls.
 	pollWait = 30 * time.Second
 	// maxLog is the size, in bytes, beyond which a log is rotated at the next start.
@@ -264,11 +261,7 @@ func (p *Program) server(ctx context.Context, settings config.Config, o devOptio
 		inUse := errors.As(err, &taken)
 		switch {
 		case err == nil:
-			p.later(func() error {
-				bounded, cancel := context.WithTimeout(context.Background(), devStop)
-				defer cancel()
-				return server.Stop(bounded)
-			})
+			p.later(server.Kill) // a polite end takes two seconds, and its database survives a kill
 			return server, nil
 		case ctx.Err() != nil:
 			return nil, unanswered("interrupted")

@@ -105,6 +105,7 @@ func TestKilledServerComesBack(t *testing.T) {
 	launch(t, dial(t, s), "kept")
 	require.NoError(t, s.Kill())
 	require.ErrorContains(t, s.Err(), "killed")
+	require.NoError(t, s.Kill(), "it has ended")
 
 	_, port, err := net.SplitHostPort(s.Address)
 	require.NoError(t, err)

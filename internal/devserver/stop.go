@@ -2,7 +2,9 @@ package devserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 )
@@ -33,9 +35,14 @@ func (s *Server) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Kill ends the server at once, as a crash would.
+// Kill ends the server at once, as a crash would, unless it has ended.
 func (s *Server) Kill() error {
-	if err := killGroup(s.PID); err != nil {
+	select {
+	case <-s.done:
+		return nil
+	default:
+	}
+	if err := killGroup(s.PID); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("killing the Temporal server: %w", err)
 	}
 	<-s.done
