@@ -53,10 +53,23 @@ LDFLAGS := -X main.version=$(VERSION)
 help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# What needs no server is shown before the server is built, which takes longest: there is
+# something to read meanwhile.
 .PHONY: run
-run: build server ## start everything on this machine and run the example plan, twice (ARGS=--exit ends after that)
-	@bin/chimera dev --any-port --config $(EXAMPLE)/chimera.yaml --budget "reporter=10.00 USD/day" --run $(EXAMPLE)/plan.yaml \
-		--input @$(EXAMPLE)/input.json --failing @$(EXAMPLE)/needs-page.json $(ARGS)
+run: ## start everything on this machine and run the example plan, twice (ARGS=--exit ends after that)
+	@tools/step.sh "step 1 of 3: build chimera and the example's programs" $(MAKE) -s programs
+	@printf '\nThe example compiled, in words, and what its effects would bring about. It runs when step 2 has built the server.\n'
+	bin/chimera compile $(EXAMPLE)/plan.yaml --config $(EXAMPLE)/chimera.yaml
+	@echo
+	bin/chimera graph $(EXAMPLE)/plan.yaml --config $(EXAMPLE)/chimera.yaml --format words
+	@echo
+	-bin/chimera simulate $(EXAMPLE)/plan.yaml --config $(EXAMPLE)/chimera.yaml --input @$(EXAMPLE)/input.json --assume sum.total=20000
+	@echo
+	@tools/step.sh "step 2 of 3: build Temporal's development server (once; takes some minutes)" $(MAKE) -s server
+	@echo "step 3 of 3: run the example, twice" >&2
+	@begun=$$(date +%s) && bin/chimera dev --any-port --config $(EXAMPLE)/chimera.yaml --budget "reporter=10.00 USD/day" \
+		--run $(EXAMPLE)/plan.yaml --input @$(EXAMPLE)/input.json --failing @$(EXAMPLE)/needs-page.json $(ARGS) \
+		&& echo "step 3 of 3: done in $$(($$(date +%s) - begun)) s" >&2
 	@printf '\n$(EXAMPLE)/reports/verdict.md is as it was before the second run:\n  ' && cat $(EXAMPLE)/reports/verdict.md && echo
 
 # Collecting garbage more seldom makes the compiler, and so this, faster by a seventh.
@@ -170,11 +183,15 @@ verify: ## modules are tidy and as published, generated files are as their sourc
 clean: ## remove what was built; the state of dev mode (.chimera) stays
 	rm -rf bin
 
-.PHONY: build
-build: ## build bin/chimera, bin/chimera-worker and the example's programs
+# Collecting garbage more seldom makes the compiler faster by a seventh.
+build programs bin/temporal: export GOGC := $(or $(GOGC),400)
+
+.PHONY: build programs
+build: programs ## build bin/chimera, bin/chimera-worker and the example's programs
+	go build -ldflags '$(LDFLAGS)' -o bin/chimera-worker ./worker
+programs:
 	@mkdir -p bin
 	go build -ldflags '$(LDFLAGS)' -o bin/chimera ./starter
-	go build -ldflags '$(LDFLAGS)' -o bin/chimera-worker ./worker
 	go build -o bin/ ./examples/...
 
 .PHONY: setup
@@ -187,7 +204,7 @@ server:
 	@command -v temporal >/dev/null || $(MAKE) --no-print-directory bin/temporal
 
 bin/temporal: tools/go.mod tools/go.sum
-	@echo "building the Temporal server from tools/go.mod; this is done once and takes a few minutes" >&2
+	: this is done once, and takes some minutes
 	@mkdir -p bin
 	cd tools && go build -o ../bin/temporal.part github.com/temporalio/cli/cmd/temporal
 	@mv bin/temporal.part $@

@@ -196,6 +196,24 @@ func TestCatalogIsWhatTheExecutableDoes(t *testing.T) {
 	require.Contains(t, failure.Message, "there is no operation")
 }
 
+// TestStep: a step of make run takes one line if nothing is said, ends as its command does,
+// and shows what that says.
+func TestStep(t *testing.T) {
+	step := func(command ...string) (string, error) {
+		out, err := exec.CommandContext(t.Context(), "../../tools/step.sh", append([]string{"step 1 of 2"}, command...)...).CombinedOutput()
+		return string(out), err
+	}
+	said, err := step("true")
+	require.NoError(t, err)
+	require.Regexp(t, `^step 1 of 2 … done in \d+ s\n$`, said)
+	said, err = step("sh", "-c", "echo one; echo two >&2")
+	require.NoError(t, err)
+	require.Regexp(t, `^step 1 of 2 … \none\ntwo\ndone in \d+ s\n$`, said)
+	said, err = step("sh", "-c", "echo broken.go:1; exit 3")
+	require.Error(t, err)
+	require.Equal(t, "step 1 of 2 … \nbroken.go:1\nfailed\n", said)
+}
+
 // report is the output of the plan.
 type report struct {
 	Files                   []string
@@ -248,6 +266,7 @@ func TestRun(t *testing.T) {
 		return got, more
 	}
 
+	command("simulate", filepath.Join(here, "plan.yaml"), "--input", "@"+filepath.Join(here, "input.json"), "--assume", "sum.total=20000")
 	whole, more := run("first", func(map[string]any) {}, "--failing", "@"+filepath.Join(here, "needs-page.json"))
 	first := whole.Output
 	require.Contains(t, first.Files, "README.md")
