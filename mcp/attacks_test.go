@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +51,9 @@ func attacked(w io.Writer, name string, m message) bool {
 	return true
 }
 
+// ignored is a mark that follows an attack on a stream that goes on after it: once that is read, the attack is.
+const ignored = changedNote
+
 // attack attacks on stdio.
 func (h *hostile) attack(m message) bool {
 	if name, ok := strings.CutPrefix(h.mode, attackedStart); ok && m.Method == "initialize" {
@@ -58,6 +62,7 @@ func (h *hostile) attack(m message) bool {
 		return false
 	}
 	fmt.Println()
+	fmt.Println(ignored)
 	return true
 }
 
@@ -149,6 +154,9 @@ func faults(fault string) func(io.Writer, message) {
 	return func(w io.Writer, m message) { fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":%s}`, m.ID, fault) }
 }
 
+// dripped counts what drip has written in this process.
+var dripped atomic.Int64
+
 // drip writes a byte of an answer at a time, for ever.
 func drip(w io.Writer, m message) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"`, m.ID)
@@ -159,6 +167,7 @@ func drip(w io.Writer, m message) {
 		if f, ok := w.(http.Flusher); ok {
 			f.Flush()
 		}
+		dripped.Add(1)
 	}
 }
 
@@ -281,23 +290,32 @@ func TestAttacks(t *testing.T) {
 					})
 					servers["h"], want = Server{URL: s.URL + "/mcp", Addresses: here}, a.body
 				}
-				p := NewPool(servers, quiet)
+				var reads atomic.Int64
+				o := quiet
+				o.Changed = func(string) { reads.Add(1) }
+				p := NewPool(servers, o)
 				defer func() { within(t, func() { require.NoError(t, p.Close()) }) }()
 				_, err := p.Introduction(t.Context(), "h")
 				require.NoError(t, err)
-				attack := func() error {
-					most := bound
-					if want == contract.Timeout {
-						most = time.Second
-					}
-					ctx, cancel := context.WithTimeout(t.Context(), most)
-					defer cancel()
+				call := func(ctx context.Context) error {
 					if a.method == listOf {
 						_, err := p.Tools(ctx, "h")
 						return err
 					}
 					_, err := p.Call(ctx, "h", "echo", nil)
 					return err
+				}
+				attack := func() error {
+					read, drops, more := reads.Load(), dripped.Load(), p.sendsMore()
+					switch {
+					case want != contract.Timeout:
+						return call(t.Context())
+					case !strings.HasPrefix(name, "a drip"):
+						return late(t, func() bool { return reads.Load() > read }, call)
+					case transport == "stdio":
+						return late(t, more, call)
+					}
+					return late(t, func() bool { return dripped.Load() > drops }, call)
 				}
 				for range 2 {
 					grown := peak(func() { err = attack() })
@@ -351,9 +369,8 @@ func TestAttacksAtTheStart(t *testing.T) {
 					servers["h"] = Server{URL: s.URL + "/mcp", Addresses: here}
 				}
 				o := quiet
-				o.StartTimeout = bound
 				if a.line == contract.Timeout {
-					o.StartTimeout = time.Second
+					o.StartTimeout = soon
 				}
 				p := NewPool(servers, o)
 				defer func() { within(t, func() { require.NoError(t, p.Close()) }) }()
@@ -363,8 +380,10 @@ func TestAttacksAtTheStart(t *testing.T) {
 				t.Logf("%d MiB: %.200s", grown>>20, e.Message)
 				require.Less(t, grown, uint64(maxHeap))
 				require.LessOrEqual(t, len(e.Message), 2*maxMessage)
-				_, err = p.Call(t.Context(), "honest", "count", nil)
-				require.NoError(t, err)
+				if o.StartTimeout == bound {
+					_, err = p.Call(t.Context(), "honest", "count", nil)
+					require.NoError(t, err)
+				}
 				if s == nil {
 					require.NoFileExists(t, calls)
 				} else {

@@ -239,6 +239,7 @@ func (h *hostile) list(m message) {
 		case "fault":
 			h.fault(m.ID, `{"code":-32603,"message":"not now"}`)
 		case "hang":
+			h.line(changedNote) // says that the request is here
 		default:
 			h.result(m.ID, h.tools)
 		}
@@ -339,6 +340,7 @@ func (h *hostile) call(m message) {
 	case "pid":
 		h.result(id, text(strconv.Itoa(os.Getpid())))
 	case "hang":
+		h.line(changedNote) // says that the call is here
 	case "drip":
 		drip(os.Stdout, m)
 	case "changed":
@@ -413,6 +415,7 @@ func (h *hostile) call(m message) {
 		h.result(id, text("fine"))
 	case "wrong id":
 		h.line(`{"jsonrpc":"2.0","id":%s000,"result":{"content":[]}}`, id)
+		h.line(changedNote) // what comes before it was read
 	case "twice":
 		h.result(id, text("first"))
 		h.result(id, text("second"))

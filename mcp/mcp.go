@@ -135,6 +135,10 @@ type Options struct {
 	MaxPages, MaxTools int
 	// MaxList bounds a listing in bytes: 16 MiB.
 	MaxList int
+
+	// settle is how long a server that has closed its output may take to exit, so that its exit status and
+	// the end of its standard error can be reported: 1 s.
+	settle time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -157,6 +161,7 @@ func (o Options) withDefaults() Options {
 		{&o.AskGrace, time.Second},
 		{&o.PingTimeout, 10 * time.Second},
 		{&o.MaxIdle, 10 * time.Minute},
+		{&o.settle, time.Second},
 	} {
 		if *d.at <= 0 {
 			*d.at = d.def

@@ -37,13 +37,18 @@ func TestMain(m *testing.M) {
 }
 
 // bound is far more time than any of these tests needs, and far less than forever.
-const bound = 20 * time.Second
+const bound = 5 * time.Minute
+
+// soon is the limit of what a test about a limit waits for, where nothing else depends on it.
+const soon = 100 * time.Millisecond
 
 var quiet = Options{
 	Logger:       slog.New(slog.NewTextHandler(io.Discard, nil)),
 	StartTimeout: bound,
-	StopGrace:    100 * time.Millisecond,
-	AskGrace:     50 * time.Millisecond,
+	StopGrace:    soon,
+	AskGrace:     bound,
+	PingTimeout:  bound,
+	settle:       bound,
 }
 
 var tags atomic.Int64
@@ -106,13 +111,77 @@ func call(t *testing.T, p *Pool, tool, args string) (Result, error) {
 	return p.Call(ctx, "h", tool, json.RawMessage(args))
 }
 
-// brief calls with a deadline that is sure to pass, but leaves a busy machine time
-// to send the request before it.
-func brief(t *testing.T, p *Pool, tool, args string) (Result, error) {
+// due is a context whose deadline passes when passed is closed.
+type due struct {
+	context.Context
+	passed chan struct{}
+}
+
+func (d due) Done() <-chan struct{} { return d.passed }
+
+func (d due) Err() error {
+	if closed(d.passed) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// closed reports whether a channel is closed.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// late returns the error of a call whose deadline passes once something is so.
+func late(t *testing.T, so func() bool, call func(ctx context.Context) error) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	return p.Call(ctx, "h", tool, json.RawMessage(args))
+	d, failed := due{t.Context(), make(chan struct{})}, make(chan error, 1)
+	go func() { failed <- call(d) }()
+	require.Eventually(t, func() bool { return len(failed) == 1 || so() }, bound, time.Millisecond)
+	close(d.passed)
+	return <-failed
+}
+
+// brief makes a call whose deadline passes once the call was sent.
+func brief(t *testing.T, p *Pool, tool, args string) error {
+	t.Helper()
+	return late(t, p.sendsMore(), calling(p, tool, args))
+}
+
+func calling(p *Pool, tool, args string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := p.Call(ctx, "h", tool, json.RawMessage(args))
+		return err
+	}
+}
+
+// out counts the requests at a stage that wait for an answer in the principal's session.
+func (p *Pool) out(stage int32) (n int) {
+	s := p.servers["h"]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tenants[s.conf.Sessions.key(p.of)]
+	if t == nil || t.conn == nil {
+		return 0
+	}
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
+	for _, r := range t.conn.pending {
+		if r.stage.Load() == stage {
+			n++
+		}
+	}
+	return n
+}
+
+// sendsMore reports whether more requests wait for an answer than now.
+func (p *Pool) sendsMore() func() bool {
+	now := p.out(sent)
+	return func() bool { return p.out(sent) > now }
 }
 
 func textOf(t *testing.T, p *Pool, tool string) string {
@@ -272,7 +341,7 @@ func TestStartFails(t *testing.T) {
 			p := hostilePool(t, mode, func(o *Options) {
 				o.MaxNoise = 1 << 20
 				if mode == "hangs" {
-					o.StartTimeout = 200 * time.Millisecond
+					o.StartTimeout = soon
 				}
 			})
 			if mode == "rubbish only" {
@@ -305,7 +374,6 @@ func TestStatelessServer(t *testing.T) {
 }
 
 func TestFailuresInTheMiddle(t *testing.T) {
-	small := func(o *Options) { o.MaxNoise, o.MaxLine = 1<<20, 1<<16 }
 	for tool, c := range map[string]struct {
 		kind contract.Kind
 		want string
@@ -324,7 +392,15 @@ func TestFailuresInTheMiddle(t *testing.T) {
 		"ask and hang:sampling/createMessage": {contract.NeedsInput, "sampling/createMessage"},
 	} {
 		t.Run(tool, func(t *testing.T) {
-			p := hostilePool(t, "ok", small)
+			p := hostilePool(t, "ok", func(o *Options) {
+				o.MaxNoise, o.MaxLine = 1<<20, 1<<16
+				if tool == "close" {
+					o.settle = soon
+				}
+				if strings.HasPrefix(tool, "ask and hang") {
+					o.AskGrace = soon
+				}
+			})
 			require.Equal(t, "1", textOf(t, p, "count"))
 			_, err := call(t, p, tool, "")
 			e := requireKind(t, c.kind, err)
@@ -341,9 +417,10 @@ func TestFailuresInTheMiddle(t *testing.T) {
 func TestTimeouts(t *testing.T) {
 	for _, tool := range []string{"hang", "wrong id"} {
 		t.Run(tool, func(t *testing.T) {
-			p := hostilePool(t, "ok")
+			read := make(chan struct{})
+			p := hostilePool(t, "ok", func(o *Options) { o.Changed = func(string) { close(read) } })
 			require.Equal(t, "1", textOf(t, p, "count"))
-			_, err := brief(t, p, tool, "")
+			err := late(t, func() bool { return closed(read) }, calling(p, tool, ""))
 			e := requireKind(t, contract.Timeout, err)
 			require.ErrorIs(t, e, context.DeadlineExceeded)
 			require.JSONEq(t, `{"sent":true}`, string(e.Details))
@@ -454,16 +531,11 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	p := hostilePool(t, "ok")
 	require.Contains(t, textOf(t, p, "deaf"), "I do not read")
 	big := `{"s":"` + strings.Repeat("x", 1<<20) + `"}`
-	_, err := brief(t, p, "echo", big)
-	requireKind(t, contract.Timeout, err)
-	// The pipe is full now, so that nothing of this one leaves.
-	_, err = brief(t, p, "echo", big)
-	requireKind(t, contract.Unsent, err)
-	// What a call leaves behind cannot pile up, either.
+	requireKind(t, contract.Timeout, brief(t, p, "echo", big))
+	// The pipe is full now, so that nothing of this one leaves. What a call leaves behind cannot pile up, either.
 	for range 2 * queueLong {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		_, err := p.Call(ctx, "h", "echo", nil)
-		cancel()
+		waiting := p.out(queued)
+		err := late(t, func() bool { return p.out(queued) > waiting }, calling(p, "echo", ""))
 		requireKind(t, contract.Unsent, err)
 	}
 }

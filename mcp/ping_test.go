@@ -23,11 +23,10 @@ func TestServerThatAnswersNoPing(t *testing.T) {
 		"is deaf": {"deaf", "echo"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := hostilePool(t, "ok", func(o *Options) { o.PingTimeout = 100 * time.Millisecond })
+			p := hostilePool(t, "ok", func(o *Options) { o.PingTimeout = soon })
 			pid := pidOf(t, p)
 			require.NotEmpty(t, textOf(t, p, c.before))
-			_, err := brief(t, p, c.tool, "")
-			requireKind(t, contract.Timeout, err)
+			requireKind(t, contract.Timeout, brief(t, p, c.tool, ""))
 			require.Eventually(t, func() bool { return syscall.Kill(pid, 0) != nil }, bound, time.Millisecond, "it ends without another call")
 			require.NotEqual(t, pid, pidOf(t, p))
 		})
@@ -38,10 +37,9 @@ func TestServerThatAnswersNoPing(t *testing.T) {
 func TestServerThatAnswersPings(t *testing.T) {
 	for _, mode := range []string{"ok", "no ping"} {
 		t.Run(mode, func(t *testing.T) {
-			p := hostilePool(t, mode, func(o *Options) { o.PingTimeout = bound })
+			p := hostilePool(t, mode)
 			pid := strconv.Itoa(pidOf(t, p))
-			_, err := brief(t, p, "hang", "")
-			requireKind(t, contract.Timeout, err)
+			requireKind(t, contract.Timeout, brief(t, p, "hang", ""))
 			require.Eventually(t, func() bool { return textOf(t, p, "pings") == "1" }, bound, time.Millisecond)
 			c := connOf(p)
 			require.Eventually(t, func() bool { return !c.asksForLife() }, bound, time.Millisecond)
@@ -54,9 +52,8 @@ func TestServerThatAnswersPings(t *testing.T) {
 func TestStreamThatAnswersNoPing(t *testing.T) {
 	idle(t)
 	a := newAirwave(t)
-	p := a.pool(t, func(o *Options) { o.PingTimeout = 100 * time.Millisecond })
-	_, err := brief(t, p, "hang", "")
-	requireKind(t, contract.Timeout, err)
+	p := a.pool(t, func(o *Options) { o.PingTimeout = soon })
+	requireKind(t, contract.Timeout, brief(t, p, "hang", ""))
 	require.Eventually(t, func() bool { return !connOf(p).usable() }, bound, time.Millisecond)
 	require.Equal(t, "fine", textOf(t, p, "echo"))
 	streams, _ := a.seen()
@@ -70,9 +67,8 @@ func TestStreamThatRefusesPings(t *testing.T) {
 			idle(t)
 			a := newAirwave(t)
 			a.ping = status
-			p := a.pool(t, func(o *Options) { o.PingTimeout = bound })
-			_, err := brief(t, p, "hang", "")
-			requireKind(t, contract.Timeout, err)
+			p := a.pool(t)
+			requireKind(t, contract.Timeout, brief(t, p, "hang", ""))
 			c := connOf(p)
 			require.Eventually(t, func() bool {
 				_, heard := a.seen()
@@ -86,32 +82,25 @@ func TestStreamThatRefusesPings(t *testing.T) {
 	}
 }
 
-// dripping begins a call that is not answered, and returns once it was sent in a session.
-func dripping(ctx context.Context, t *testing.T, p *Pool, c *conn) <-chan error {
+// dripping begins a call that is not answered, and returns once it was sent.
+func dripping(ctx context.Context, t *testing.T, p *Pool) <-chan error {
 	t.Helper()
-	ended := make(chan error, 1)
+	ended, more := make(chan error, 1), p.sendsMore()
 	go func() {
 		_, err := p.Call(ctx, "h", "drip", nil)
 		ended <- err
 	}()
-	require.Eventually(t, func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for _, r := range c.pending {
-			return r.stage.Load() == sent
-		}
-		return false
-	}, bound, time.Millisecond)
+	require.Eventually(t, more, bound, time.Millisecond)
 	return ended
 }
 
 // A call that its caller gives up says nothing about its server, which may be in the middle of an effect.
 func TestCancelledCallIsNotDoubted(t *testing.T) {
-	p := hostilePool(t, "ok", func(o *Options) { o.PingTimeout = bound })
+	p := hostilePool(t, "ok")
 	require.NotEmpty(t, textOf(t, p, "count"))
 	c := connOf(p)
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := dripping(ctx, t, p, c)
+	ended := dripping(ctx, t, p)
 	cancel()
 	requireKind(t, contract.Cancelled, <-ended)
 	require.False(t, c.asksForLife())

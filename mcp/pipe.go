@@ -15,10 +15,6 @@ import (
 	"chimera.ai/engine/internal/process"
 )
 
-// settle is how long a server that has closed its output may take to exit, so that its
-// exit status and the end of its standard error can be reported.
-const settle = time.Second
-
 // stderrTail is how much of the end of a server's standard error is kept.
 const stderrTail = 8 << 10
 
@@ -85,7 +81,7 @@ func (p *pipe) serve() {
 	case <-p.c.failed:
 	case <-p.proc.Done():
 		// A process that has left the group may still hold the pipes.
-		deadline := time.Now().Add(settle)
+		deadline := time.Now().Add(p.c.opts.settle)
 		_ = p.proc.Stdout.SetReadDeadline(deadline)
 		_ = p.proc.Stderr.SetReadDeadline(deadline)
 		<-p.c.failed
@@ -121,7 +117,7 @@ func (p *pipe) write() {
 		// The end of its output explains more, if it comes.
 		select {
 		case <-p.c.failed:
-		case <-time.After(2 * settle):
+		case <-time.After(2 * p.c.opts.settle):
 			p.c.fail(p.c.errorf(contract.Transport, "it no longer reads: %w", err))
 		}
 		return
@@ -138,7 +134,7 @@ func (p *pipe) read() {
 // ended fails the connection at the end of the server's output, with its exit status and
 // the end of its standard error if they come soon.
 func (p *pipe) ended(err error) {
-	timer := time.NewTimer(settle)
+	timer := time.NewTimer(p.c.opts.settle)
 	defer timer.Stop()
 	how := "it closed its output"
 	select {

@@ -3,6 +3,8 @@
 package mcp
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,12 +17,17 @@ import (
 // TestServerThatEndsUnread: what became of a server that no longer reads is the same as of one that
 // ends before it answers, and nothing was sent to it.
 func TestServerThatEndsUnread(t *testing.T) {
-	s := Server{Command: "/bin/sh", Args: []string{"-c", "exec 0<&-; echo deaf >&2; sleep 0.3"}}
-	c, err := spawn("h", s, Options{}.withDefaults())
+	gate := filepath.Join(t.TempDir(), "gate")
+	s := Server{Command: "/bin/sh", Args: []string{"-c", `exec 0<&-; echo deaf >&2; while [ ! -e "$0" ]; do sleep 0.01; done`, gate}}
+	c, err := spawn("h", s, quiet.withDefaults())
 	require.NoError(t, err)
 	defer c.close()
-	require.Eventually(t, func() bool { return strings.Contains(c.link.(*pipe).tail.String(), "deaf") }, 10*time.Second, time.Millisecond)
-	answer := c.roundTrip(t.Context(), "ping", nil)
+	require.Eventually(t, func() bool { return strings.Contains(c.link.(*pipe).tail.String(), "deaf") }, bound, time.Millisecond)
+	answers := make(chan reply, 1)
+	go func() { answers <- c.roundTrip(t.Context(), "ping", nil) }()
+	require.Eventually(t, func() bool { return !c.usable() }, bound, time.Millisecond)
+	require.NoError(t, os.WriteFile(gate, nil, 0o600))
+	answer := <-answers
 	require.NotNil(t, answer.err)
 	require.Equal(t, contract.Unsent, answer.err.Kind)
 	require.Equal(t, "MCP server h: it ended (exit status 0) before it answered", answer.err.Message)

@@ -25,29 +25,20 @@ import (
 // A call that a dead server never got is provably unsent, and goes to the next one.
 func TestUnsentCallsGoToTheNextServer(t *testing.T) {
 	p := hostilePool(t, "ok")
-	pid, err := strconv.Atoi(textOf(t, p, "pid"))
-	require.NoError(t, err)
+	pid := pidOf(t, p)
 	require.Contains(t, textOf(t, p, "deaf"), "I do not read")
-	c := connOf(p)
-	waiting := func(n int) func() bool {
-		return func() bool {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			return len(c.pending) == n
-		}
-	}
 	half := make(chan error, 1)
 	go func() {
 		_, err := call(t, p, "echo", `{"s":"`+strings.Repeat("x", 1<<20)+`"}`)
 		half <- err
 	}()
-	require.Eventually(t, waiting(1), bound, time.Millisecond)
+	require.Eventually(t, func() bool { return p.out(sent) == 1 }, bound, time.Millisecond)
 	unsent := make(chan error, 1)
 	go func() {
 		_, err := call(t, p, "echo", "")
 		unsent <- err
 	}()
-	require.Eventually(t, waiting(2), bound, time.Millisecond)
+	require.Eventually(t, func() bool { return p.out(queued) == 1 }, bound, time.Millisecond)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	requireKind(t, contract.Transport, <-half)
 	require.NoError(t, <-unsent)
@@ -55,10 +46,9 @@ func TestUnsentCallsGoToTheNextServer(t *testing.T) {
 
 // Two servers at a time might both hold what only one may.
 func TestNextServerWaitsForTheEndOfTheLast(t *testing.T) {
-	p := hostilePool(t, "ok")
-	pid, err := strconv.Atoi(textOf(t, p, "pid"))
-	require.NoError(t, err)
-	_, err = call(t, p, "close", "")
+	p := hostilePool(t, "ok", func(o *Options) { o.settle = soon })
+	pid := pidOf(t, p)
+	_, err := call(t, p, "close", "")
 	requireKind(t, contract.Transport, err)
 	require.Equal(t, "1", textOf(t, p, "count"))
 	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
@@ -99,7 +89,12 @@ func TestCap(t *testing.T) {
 	}
 	s := p.servers["h"]
 	require.Eventually(t, func() bool { return len(s.calls) == 3 }, bound, time.Millisecond)
-	_, err := brief(t, p, "count", "")
+	users := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.tenants[Principal{}].users
+	}
+	err := late(t, func() bool { return users() == 4 }, calling(p, "count", ""))
 	e := requireKind(t, contract.Unsent, err)
 	require.Contains(t, e.Message, "waited for others")
 	cancel()
@@ -188,7 +183,7 @@ func TestSlowStartOutlivesItsFirstCaller(t *testing.T) {
 	s.Env[startsVar] = filepath.Join(dir, "starts")
 	s.Env[gateVar] = filepath.Join(dir, "gate")
 	p := openPool(t, s, quiet)
-	_, err := brief(t, p, "count", "")
+	err := late(t, func() bool { return starts(t, s.Env[startsVar]) == 1 }, calling(p, "count", ""))
 	e := requireKind(t, contract.Unsent, err)
 	require.Contains(t, e.Message, "while the server was starting")
 	require.NoError(t, os.WriteFile(s.Env[gateVar], nil, 0o600))
@@ -278,7 +273,7 @@ func TestGrandchildren(t *testing.T) {
 // A process that tries everything to escape succeeds, and holds the pipes open, but
 // nobody waits for it.
 func TestEscapedPipeHolder(t *testing.T) {
-	p := hostilePool(t, "ok")
+	p := hostilePool(t, "ok", func(o *Options) { o.settle = soon })
 	pid, err := strconv.Atoi(textOf(t, p, "grandchild:stray"))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, syscall.Kill(-pid, syscall.SIGKILL)) }()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -62,7 +61,7 @@ func TestResources(t *testing.T) {
 }
 
 func TestRead(t *testing.T) {
-	p := hostilePool(t, "ok", func(o *Options) { o.MaxLine = 10_000 })
+	p := hostilePool(t, "ok", func(o *Options) { o.MaxLine, o.AskGrace = 10_000, soon })
 	content, err := read(t, p, `result:{"contents":[{"uri":$uri,"text":"grüezi","mimeType":"text/plain","Text":"x"}],"_meta":{}}`, "")
 	require.NoError(t, err)
 	require.Equal(t, Content{"grüezi", "text/plain"}, content)
@@ -108,9 +107,10 @@ func TestRead(t *testing.T) {
 	requireKind(t, contract.Transport, err)
 	_, err = p.Read(t.Context(), "other", "a://b", Pin{})
 	requireKind(t, contract.Contract, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	_, err = p.Read(ctx, "h", "hang:", Pin{})
+	err = late(t, p.sendsMore(), func(ctx context.Context) error {
+		_, err := p.Read(ctx, "h", "hang:", Pin{})
+		return err
+	})
 	requireKind(t, contract.Timeout, err)
 }
 

@@ -201,9 +201,10 @@ func TestRetiredSessionFinishesItsCalls(t *testing.T) {
 			requireKind(t, contract.Drift, err)
 
 			if sessions == 1 {
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				defer cancel()
-				_, err = p.CallPinned(ctx, "h", "echo", nil, pin)
+				err := late(t, p.startsBehind, func(ctx context.Context) error {
+					_, err := p.CallPinned(ctx, "h", "echo", nil, pin)
+					return err
+				})
 				e := requireKind(t, contract.Unsent, err)
 				require.Contains(t, e.Message, "the session before, which takes no more calls and has 1 in it")
 				require.Equal(t, began, s.lines(t, "starts"))
@@ -235,6 +236,15 @@ func until(t *testing.T, p *Pool, so func(*server) bool) {
 	}, bound, time.Millisecond)
 }
 
+// startsBehind reports whether the next session of the principal "" waits for the end of the last one.
+func (p *Pool) startsBehind() bool {
+	s := p.servers["h"]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	start := s.tenants[Principal{}].start
+	return start != nil && start.behind.Load() != nil
+}
+
 // noneLingers waits until no session is left alone with its calls.
 func (p *Pool) noneLingers(t *testing.T) {
 	t.Helper()
@@ -248,9 +258,8 @@ func hangs(t *testing.T, p *Pool) (end func()) {
 	require.NotEmpty(t, textOf(t, p, "count"))
 	c := p.servers["h"].tenants[p.servers["h"].conf.Sessions.key(p.of)].conn
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := dripping(ctx, t, p, c)
-	_, err := brief(t, p, "count", "")
-	requireKind(t, contract.Timeout, err)
+	ended := dripping(ctx, t, p)
+	requireKind(t, contract.Timeout, brief(t, p, "count", ""))
 	require.Eventually(t, func() bool { return !c.usable() }, bound, time.Millisecond)
 	return func() {
 		cancel()
@@ -261,7 +270,7 @@ func hangs(t *testing.T, p *Pool) (end func()) {
 // A session that hangs blocks nobody but the calls in it, as long as there is room for another process; and
 // one alone is left so.
 func TestHungSessionBlocksNobody(t *testing.T) {
-	p := hostilePool(t, "ok", func(o *Options) { o.PingTimeout, o.MaxSessions = 100*time.Millisecond, 2 })
+	p := hostilePool(t, "ok", func(o *Options) { o.PingTimeout, o.MaxSessions = soon, 2 })
 	first := pidOf(t, p)
 	end := hangs(t, p)
 	second := pidOf(t, p)
@@ -282,10 +291,10 @@ func TestHungSessionBlocksNobody(t *testing.T) {
 }
 
 func TestOneHungSessionAtATime(t *testing.T) {
-	p := hostilePool(t, "ok", func(o *Options) { o.PingTimeout = 100 * time.Millisecond })
+	p := hostilePool(t, "ok", func(o *Options) { o.PingTimeout = soon })
 	first := hangs(t, p)
 	second := hangs(t, p)
-	_, err := brief(t, p, "count", "")
+	err := late(t, p.startsBehind, calling(p, "count", ""))
 	e := requireKind(t, contract.Unsent, err)
 	require.Contains(t, e.Message, "takes no more calls")
 	require.Equal(t, "1", textOf(t, as(p, "other", ""), "count"), "others do not wait")
@@ -357,12 +366,7 @@ func TestCloseOfRetiredSessions(t *testing.T) {
 		_, err := p.CallPinned(context.Background(), "h", "echo", nil, pin)
 		next <- err
 	}()
-	tenant := p.servers["h"].tenants[Principal{}]
-	require.Eventually(t, func() bool {
-		tenant.mu.Lock()
-		defer tenant.mu.Unlock()
-		return tenant.start != nil
-	}, bound, time.Millisecond)
+	require.Eventually(t, p.startsBehind, bound, time.Millisecond)
 	within(t, func() { require.NoError(t, p.Close()) })
 	requireKind(t, contract.Transport, (<-first).err)
 	requireKind(t, contract.Unsent, <-next)

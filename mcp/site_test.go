@@ -219,14 +219,8 @@ func (s *site) call(w http.ResponseWriter, r *http.Request, m message) {
 	case "hang":
 		<-r.Context().Done()
 	case "drip":
-		// A byte at a time, for ever.
 		w.Header().Set("Content-Type", "application/json")
-		for r.Context().Err() == nil {
-			if _, err := fmt.Fprint(w, " "); err != nil {
-				return
-			}
-			_ = http.NewResponseController(w).Flush()
-		}
+		drip(w, m)
 	case "large":
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(1<<30))

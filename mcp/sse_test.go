@@ -3,18 +3,17 @@
 package mcp
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	protocol "github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
@@ -94,6 +93,7 @@ func (a *airwave) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				fmt.Fprint(w, "data: ")
 				attacked(w, a.attack, m)
 				emit(w, "")
+				emit(w, "data: %s", ignored)
 			case <-r.Context().Done():
 				return
 			}
@@ -150,7 +150,7 @@ func (a *airwave) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestSSE(t *testing.T) {
 	idle(t)
 	a := newAirwave(t)
-	p := a.pool(t, func(o *Options) { o.MaxLine = 1 << 16 })
+	p := a.pool(t, func(o *Options) { o.MaxLine, o.AskGrace = 1<<16, soon })
 	require.Equal(t, "fine", textOf(t, p, "x"))
 	_, err := pinned(t, p, pinOf(t, p, "echo", true))
 	require.NoError(t, err)
@@ -158,8 +158,7 @@ func TestSSE(t *testing.T) {
 		_, err := call(t, p, tool, "")
 		requireKind(t, kind, err)
 	}
-	_, err = brief(t, p, "hang", "")
-	requireKind(t, contract.Timeout, err)
+	requireKind(t, contract.Timeout, brief(t, p, "hang", ""))
 	require.Equal(t, "fine", textOf(t, p, "x"))
 	streams, _ := a.seen()
 	require.Equal(t, 1, streams)
@@ -237,12 +236,11 @@ func TestSSEEndpoint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := newAirwave(t)
 			a.endpoint = strings.Replace(c.endpoint, "HOST", a.Listener.Addr().String(), 1)
-			p := a.pool(t, func(o *Options) { o.StartTimeout = time.Second })
 			if c.good {
-				require.Equal(t, "fine", textOf(t, p, "x"))
+				require.Equal(t, "fine", textOf(t, a.pool(t), "x"))
 				return
 			}
-			_, err := call(t, p, "x", "")
+			_, err := call(t, a.pool(t, func(o *Options) { o.StartTimeout = soon }), "x", "")
 			requireKind(t, contract.Unsent, err)
 			_, heard := a.seen()
 			require.Empty(t, heard)
@@ -292,33 +290,34 @@ func TestSSEOfMCPGo(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// everything starts the protocol's test server in one of its modes, and returns its address.
+// everything starts the protocol's test server in one of its modes, and returns its address. It starts it on
+// another port if the one that was free has been taken meanwhile.
 func everything(t *testing.T, mode string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	child, err := process.Start(process.Spec{Command: npm.Bin(t, "mcp-server-everything"), Args: []string{mode}, Env: map[string]string{"PORT": port}, Guard: true})
-	require.NoError(t, err)
-	for _, f := range []*os.File{child.Stdout, child.Stderr} {
-		go func() { _, _ = io.Copy(io.Discard, f) }()
-	}
-	t.Cleanup(func() {
-		require.NoError(t, child.Stop(100*time.Millisecond))
-		child.Stdin.Close()
-		child.Stdout.Close()
-		child.Stderr.Close()
-	})
-	require.Eventually(t, func() bool {
-		c, err := net.Dial("tcp", "localhost:"+port)
-		if err == nil {
-			c.Close()
+	for range 10 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		_, port, err := net.SplitHostPort(l.Addr().String())
+		require.NoError(t, err)
+		require.NoError(t, l.Close())
+		child, err := process.Start(process.Spec{Command: npm.Bin(t, "mcp-server-everything"), Args: []string{mode}, Env: map[string]string{"PORT": port}, Guard: true})
+		require.NoError(t, err)
+		go func() { _, _ = io.Copy(io.Discard, child.Stdout) }()
+		t.Cleanup(func() {
+			require.NoError(t, child.Stop(soon))
+			child.Stdin.Close()
+			child.Stdout.Close()
+			child.Stderr.Close()
+		})
+		for said := bufio.NewScanner(child.Stderr); said.Scan(); {
+			if strings.HasSuffix(said.Text(), " on port "+port) {
+				go func() { _, _ = io.Copy(io.Discard, child.Stderr) }()
+				return "http://localhost:" + port
+			}
 		}
-		return err == nil
-	}, bound, 10*time.Millisecond)
-	return "http://localhost:" + port
+	}
+	require.FailNow(t, "the server does not start")
+	return ""
 }
 
 func TestServerEverythingRemote(t *testing.T) {
@@ -335,9 +334,8 @@ func TestServerEverythingRemote(t *testing.T) {
 			require.Contains(t, string(r.Structured), `"temperature"`)
 			_, err = p.CallPinned(t.Context(), "h", "echo", json.RawMessage(`{"message":"hello"}`), pinOf(t, p, "echo", true))
 			require.NoError(t, err)
-			_, err = brief(t, p, "trigger-long-running-operation", `{"duration":600,"steps":2}`)
-			requireKind(t, contract.Timeout, err)
-			r, err = call(t, p, "trigger-long-running-operation", `{"duration":1,"steps":5}`)
+			requireKind(t, contract.Timeout, brief(t, p, "trigger-long-running-operation", `{"duration":600,"steps":2}`))
+			r, err = call(t, p, "trigger-long-running-operation", `{"duration":0.1,"steps":5}`)
 			require.NoError(t, err)
 			require.NotNil(t, r.Text)
 			_, err = call(t, p, "no_such_tool", `{}`)

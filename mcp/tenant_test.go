@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/testca"
 )
 
@@ -166,7 +167,14 @@ func TestNoRoom(t *testing.T) {
 	all.Go(func() { _, _ = a.Call(ctx, "h", "hang", nil) })
 	s := p.servers["h"]
 	require.Eventually(t, func() bool { return len(s.calls) == 1 }, bound, time.Millisecond)
-	_, err := brief(t, b, "count", "")
+	waiting := func(n int) func() bool {
+		return func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.waiting == n
+		}
+	}
+	err := late(t, waiting(1), calling(b, "count", ""))
 	require.Contains(t, requireKind(t, contract.Unsent, err).Message, "waited for a session")
 	// It held no place among the calls meanwhile.
 	require.Len(t, s.calls, 1)
@@ -178,11 +186,7 @@ func TestNoRoom(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.waiting == 5
-	}, bound, time.Millisecond)
+	require.Eventually(t, waiting(5), bound, time.Millisecond)
 	cancel()
 	all.Wait()
 	require.Equal(t, "1", textOf(t, a, "count"))
@@ -197,11 +201,7 @@ func TestNoRoom(t *testing.T) {
 		_, err := call(t, b, "count", "")
 		failed <- err
 	}()
-	require.Eventually(t, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.waiting == 1
-	}, bound, time.Millisecond)
+	require.Eventually(t, waiting(1), bound, time.Millisecond)
 	within(t, func() { require.NoError(t, p.Close()) })
 	require.Contains(t, requireKind(t, contract.Unsent, <-failed).Message, "closed")
 	all.Wait()
@@ -251,7 +251,7 @@ func TestManyAgents(t *testing.T) {
 
 func TestIdleSessionsEnd(t *testing.T) {
 	t.Run("stdio", func(t *testing.T) {
-		p := hostilePool(t, "ok", func(o *Options) { o.MaxIdle = 50 * time.Millisecond })
+		p := hostilePool(t, "ok", func(o *Options) { o.MaxIdle = soon })
 		a, b := as(p, "a", ""), as(p, "b", "")
 		require.Equal(t, "1", textOf(t, a, "count"))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -497,6 +497,7 @@ func TestOneTokenForAllAgents(t *testing.T) {
 
 // A real server that keeps what it knows in its process.
 func TestServerEverythingByAgent(t *testing.T) {
+	lengthy.Skip(t)
 	p := npmPool(t, "mcp-server-everything", "stdio")
 	toggle := func(agent string) string {
 		r, err := call(t, as(p, agent, ""), "toggle-simulated-logging", "{}")

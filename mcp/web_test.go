@@ -5,7 +5,6 @@ package mcp
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -65,7 +64,6 @@ func TestWeb(t *testing.T) {
 
 func TestWebFailures(t *testing.T) {
 	idle(t)
-	small := func(o *Options) { o.MaxNoise, o.MaxLine = 1<<20, 1<<16 }
 	for tool, c := range map[string]struct {
 		kind contract.Kind
 		want string
@@ -113,7 +111,12 @@ func TestWebFailures(t *testing.T) {
 	} {
 		t.Run(tool, func(t *testing.T) {
 			s := newSite(t)
-			p := s.pool(t, small)
+			p := s.pool(t, func(o *Options) {
+				o.MaxNoise, o.MaxLine = 1<<20, 1<<16
+				if c.kind == contract.NeedsInput {
+					o.AskGrace = soon
+				}
+			})
 			require.Equal(t, "1", textOf(t, p, "count"))
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -152,9 +155,9 @@ func TestWebTimeouts(t *testing.T) {
 			s := newSite(t)
 			p := s.pool(t)
 			require.Equal(t, "1", textOf(t, p, "count"))
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
-			defer cancel()
-			_, err := p.Call(ctx, "h", tool, nil)
+			before := dripped.Load()
+			begun := func() bool { return s.called() == 2 && (tool == "hang" || dripped.Load() > before) }
+			err := late(t, begun, calling(p, tool, ""))
 			require.JSONEq(t, `{"sent":true}`, string(requireKind(t, contract.Timeout, err).Details))
 			require.Equal(t, "3", textOf(t, p, "count"))
 			require.Equal(t, 1, s.beginnings())
@@ -240,7 +243,7 @@ func TestWebHandshake(t *testing.T) {
 			<-r.Context().Done()
 			return true
 		})
-		_, err := call(t, s.pool(t, func(o *Options) { o.StartTimeout = 200 * time.Millisecond }), "echo", "")
+		_, err := call(t, s.pool(t, func(o *Options) { o.StartTimeout = soon }), "echo", "")
 		require.Contains(t, requireKind(t, contract.Unsent, err).Message, "not done within")
 	})
 	t.Run("a session id that is none", func(t *testing.T) {
@@ -401,7 +404,7 @@ func TestWebMute(t *testing.T) {
 	require.NoError(t, err)
 	defer l.Close()
 	o := quiet
-	o.StartTimeout = 300 * time.Millisecond
+	o.StartTimeout = soon
 	p := openPool(t, Server{URL: "https://" + l.Addr().String(), Addresses: here}, o)
 	_, err = call(t, p, "echo", "")
 	requireKind(t, contract.Unsent, err)
