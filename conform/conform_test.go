@@ -32,9 +32,12 @@ func target(t testing.TB, how string) conform.Target {
 
 func stdio(s mcp.Server) conform.Target {
 	return conform.Target{Name: "test", Stdio: &s, Open: func() conform.Client {
-		return mcp.NewPool(map[string]mcp.Server{"test": s}, mcp.Options{Logger: slog.New(slog.DiscardHandler)})
+		return mcp.NewPool(map[string]mcp.Server{"test": s}, mcp.Options{Logger: slog.New(slog.DiscardHandler), StartTimeout: bound, StopGrace: 100 * time.Millisecond})
 	}}
 }
+
+// bound is far more time than any of these tests needs.
+const bound = 5 * time.Minute
 
 // examples are those of the author of the test's server.
 const examples = `
@@ -44,7 +47,7 @@ const examples = `
 
 func run(t testing.TB, target conform.Target, file string) conform.Report {
 	t.Helper()
-	opts := conform.Options{Timeout: 20 * time.Second}
+	opts := conform.Options{Timeout: bound}
 	if file != "" {
 		var ds diag.Diagnostics
 		opts.Examples, ds = conform.ReadExamples(diag.Source{Name: "examples.yaml", Text: []byte(file)})
@@ -151,17 +154,24 @@ func TestBroken(t *testing.T) {
 // A server that does not answer, or end, costs the time that it may take, and one that writes without
 // end no more memory than its bound.
 func TestSilent(t *testing.T) {
-	for how, c := range map[string]struct{ id, tool, detail string }{
-		"hangs of bad arguments":    {"bad-arguments", "read", `did not answer`},
-		"does not answer":           {"outputs-match", "read", `the deadline passed`},
-		"hangs when cancelled":      {"cancel", "", `it did not answer in time`},
-		"floods when cancelled":     {"clean-output", "", `^lines of standard output that are no messages: [1-9]`},
-		"writes a line without end": {"clean-output", "", `^it wrote more than a line of 16777216`},
-		"stays":                     {"stops", "", `it still ran 3s after its standard input was closed`},
+	const brief = 200 * time.Millisecond
+	for how, c := range map[string]struct {
+		timeout          time.Duration
+		id, tool, detail string
+	}{
+		"hangs of bad arguments":    {brief, "bad-arguments", "read", `did not answer`},
+		"does not answer":           {brief, "outputs-match", "read", `the deadline passed`},
+		"hangs when cancelled":      {brief, "cancel", "", `it did not answer in time`},
+		"floods when cancelled":     {bound, "clean-output", "", `^lines of standard output that are no messages: [1-9]`},
+		"writes a line without end": {bound, "clean-output", "", `^it wrote more than a line of 16777216`},
+		"stays":                     {brief, "stops", "", `it still ran 200ms after its standard input was closed`},
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			report, err := conform.Run(t.Context(), target(t, how), conform.Options{Timeout: 3 * time.Second})
+			slow := target(t, how)
+			open := slow.Open
+			slow.Open = func() conform.Client { return patient{open(), c.tool} }
+			report, err := conform.Run(t.Context(), slow, conform.Options{Timeout: c.timeout})
 			require.NoError(t, err)
 			require.Equal(t, conform.Failed, report.Verdicts()[c.id])
 			for _, r := range report.Cases {
@@ -172,6 +182,27 @@ func TestSilent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// patient waits as long as it takes, but for the answer of one tool.
+type patient struct {
+	conform.Client
+	but string
+}
+
+func (p patient) Introduction(ctx context.Context, server string) (mcp.Introduction, error) {
+	return p.Client.Introduction(context.WithoutCancel(ctx), server)
+}
+
+func (p patient) Tools(ctx context.Context, server string) ([]mcp.Tool, error) {
+	return p.Client.Tools(context.WithoutCancel(ctx), server)
+}
+
+func (p patient) Call(ctx context.Context, server, tool string, args json.RawMessage) (mcp.Result, error) {
+	if tool != p.but {
+		ctx = context.WithoutCancel(ctx)
+	}
+	return p.Client.Call(ctx, server, tool, args)
 }
 
 // blames checks that a case has the verdict for the reason, and that all others pass, or are

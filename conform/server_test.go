@@ -66,13 +66,9 @@ func (s *server) run() {
 			case "hangs when cancelled":
 				select {}
 			case "floods when cancelled":
-				for line := strings.Repeat("x", 100_000); ; {
-					fmt.Println(line)
-				}
+				flood(in, strings.Repeat("x", 100_000)+"\n")
 			case "writes a line without end":
-				for line := strings.Repeat("x", 100_000); ; {
-					fmt.Print(line)
-				}
+				flood(in, strings.Repeat("x", 100_000))
 			}
 		case "tools/list":
 			s.list(m.Params.Cursor, result, fault)
@@ -90,6 +86,18 @@ func (s *server) run() {
 	case "ends badly":
 		os.Exit(1)
 	}
+}
+
+// flood writes until the input ends.
+func flood(in *bufio.Scanner, text string) {
+	go func() {
+		for {
+			fmt.Print(text)
+		}
+	}()
+	for in.Scan() {
+	}
+	os.Exit(0)
 }
 
 func (s *server) list(cursor string, result func(string, ...any), fault func(int)) {
