@@ -102,11 +102,11 @@ func TestOtherUser(t *testing.T) {
 	require.True(t, p.State().Success())
 	p.closePipes()
 	// Other threads are as they were.
-	require.Equal(t, 200, len(strings.Split(strings.TrimSpace(statuses(t)), "\n")))
+	statuses(t)
 }
 
-// statuses starts 200 children of this process's own user, and returns what they may gain, a line each.
-func statuses(t *testing.T) (all string) {
+// statuses starts children of this process's own user, which may gain what it may itself.
+func statuses(t *testing.T) {
 	t.Helper()
 	own, err := os.ReadFile("/proc/self/status")
 	require.NoError(t, err)
@@ -115,14 +115,16 @@ func statuses(t *testing.T) (all string) {
 		value, _, _ := strings.Cut(rest, "\n")
 		return value
 	}
-	for range 200 {
+	children := 200
+	if testing.Short() {
+		children = 50
+	}
+	for range children {
 		out, err := exec.CommandContext(t.Context(), "cat", "/proc/self/status").Output()
 		require.NoError(t, err)
 		require.Equal(t, "0", has("NoNewPrivs", out))
 		require.Equal(t, has("CapAmb", own), has("CapAmb", out))
-		all += has("CapAmb", out) + "\n"
 	}
-	return all
 }
 
 // TestNothingOfOtherUsersIsLeft: what a child of another user has started ends with it, also what has left
