@@ -11,7 +11,7 @@ import (
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
-	"chimera.ai/engine/internal/raced"
+	"chimera.ai/engine/internal/lengthy"
 )
 
 // spent compiles a plan that is made to be expensive, and returns the findings and
@@ -62,7 +62,6 @@ func TestSearchEnds(t *testing.T) {
 // Many schemas that share one deep chain of definitions cost little if they are
 // plain; others have a bound.
 func TestChainsAreBounded(t *testing.T) {
-	raced.Skip(t)
 	chain := func(keyword string, nodes int) string {
 		var b strings.Builder
 		b.WriteString(plainHead + "defs:\n")
@@ -83,7 +82,7 @@ func TestChainsAreBounded(t *testing.T) {
 
 // When no more findings are listed, nothing more is proved.
 func TestProofsEnd(t *testing.T) {
-	raced.Skip(t)
+	lengthy.Skip(t)
 	const edges = lint.MaxFindings + 1000
 	text := func(n int) string {
 		return strings.Replace(plainHead, "x: {type: string}", "x: {type: string}, y: {type: integer}", 1) +

@@ -13,7 +13,6 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/policy"
 )
@@ -53,7 +52,6 @@ func coded(ds diag.Diagnostics, code diag.Code) (n int) {
 
 // TestCertainEditsAlone: a certain edit of a plan in short forms is right without the others.
 func TestCertainEditsAlone(t *testing.T) {
-	raced.Skip(t)
 	made := 0
 	for glob, cat := range map[string]*catalog.Catalog{"testdata/short/*.yaml": testCatalog(t), "testdata/drafts/plans/*": draftCatalog(t)} {
 		files, err := filepath.Glob(glob)
@@ -138,7 +136,6 @@ var mistakes = [][3]string{
 // TestCertainOfOneMistake: where a plan has one mistake and the edit of a finding is certain, it
 // leaves the plan that was meant.
 func TestCertainOfOneMistake(t *testing.T) {
-	raced.Skip(t)
 	cat := testCatalog(t)
 	_, findings := said(t, Source{Name: "plan.yaml", Text: []byte(right)}, cat, nil)
 	require.Empty(t, findings)

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/internal/fields"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/internal/syntax"
 )
 
@@ -77,10 +76,11 @@ func damaged(t *testing.T, text []byte, step int, use func(text []byte)) {
 // place: a pass does not rely on what an earlier one found missing or wrong. Bytes
 // changed at random seldom leave a file that is read so far.
 func TestDamaged(t *testing.T) {
-	raced.Skip(t)
 	step := 101
 	if *soak {
 		step = 17
+	} else if testing.Short() {
+		step = 307
 	}
 	cat := testCatalog(t)
 	total, compiled := 0, 0

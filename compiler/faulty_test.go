@@ -10,7 +10,6 @@ import (
 
 	"chimera.ai/engine/compiler/plangen"
 	"chimera.ai/engine/diag"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/plan"
 )
 
@@ -37,7 +36,6 @@ func faulty(n int) []byte {
 // Errors in the middle of a large plan are found, and one of 2,000 nodes gets no
 // warnings about its conditions.
 func TestFaulty(t *testing.T) {
-	raced.Skip(t)
 	_, ds := Compile(Source{Name: "plan.yaml", Text: faulty(120)}, testCatalog(t), nil)
 	// Four that do not fit or may fail, and three conditions that never hold.
 	require.Len(t, ds, 7, "%s", show(ds))

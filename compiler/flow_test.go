@@ -12,7 +12,6 @@ import (
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/compiler/typing"
 	"chimera.ai/engine/diag"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/plan"
 )
 
@@ -292,10 +291,9 @@ nodes:
 // TestFlowAgainstWorlds compares what the compiler says can run, and is certain to
 // run, with what happens in every world.
 func TestFlowAgainstWorlds(t *testing.T) {
-	raced.Skip(t)
 	cat := testCatalog(t)
 	decided, unreachable, uncertain, fine := 0, 0, 0, 0
-	seeds := uint64(2500)
+	seeds := uint64(cases(2500))
 	if *soak {
 		seeds = 20_000
 	}

@@ -17,7 +17,6 @@ import (
 	"chimera.ai/engine/compiler/plangen"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
@@ -98,7 +97,6 @@ func rewritten(t *testing.T, text []byte) Source {
 }
 
 func FuzzCompile(f *testing.F) {
-	raced.Skip(f)
 	for _, s := range seeds(f) {
 		f.Add(s)
 	}
@@ -116,7 +114,6 @@ func FuzzCompile(f *testing.F) {
 
 // A plan that can be read means the same in every notation.
 func FuzzNotation(f *testing.F) {
-	raced.Skip(f)
 	for _, s := range seeds(f) {
 		f.Add(s)
 	}
@@ -262,8 +259,7 @@ func splice(text []byte, at int, piece []byte) []byte {
 // TestMutated pushes thousands of random and mutated plans through the compiler: it
 // never panics or hangs, and its memory is bounded by the size of its input.
 func TestMutated(t *testing.T) {
-	raced.Skip(t)
-	total := 4_000
+	total := cases(4_000)
 	if *soak {
 		total = 50_000
 	}

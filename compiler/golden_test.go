@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/diag"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/plan"
 )
 
@@ -26,9 +25,9 @@ var soak = flag.Bool("soak", false, "draw many more cases")
 // firstSeed draws other cases.
 var firstSeed = flag.Uint64("seed", 0, "which random cases are drawn")
 
-// cases is how many cases a test draws: a quarter of n under the race detector.
+// cases is how many cases a test draws: n, or a quarter of that if tests are short.
 func cases(n int) int {
-	if raced.Enabled {
+	if testing.Short() {
 		return n / 4
 	}
 	return n
@@ -72,7 +71,6 @@ func TestGolden(t *testing.T) {
 
 // TestGoldenChecked does the same for plans that are sound and cannot run yet.
 func TestGoldenChecked(t *testing.T) {
-	raced.Skip(t)
 	all, err := filepath.Glob("testdata/*/*.yaml")
 	require.NoError(t, err)
 	seen := 0

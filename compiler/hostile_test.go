@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/compiler/plangen"
 	"chimera.ai/engine/diag"
-	"chimera.ai/engine/internal/raced"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
 )
@@ -45,7 +46,6 @@ func repeated(n int, format string) string {
 // TestHostile: plans that are made to be expensive are answered within bounded
 // memory. The bounds are wide; they forbid growth that is not close to linear.
 func TestHostile(t *testing.T) {
-	raced.Skip(t)
 	one := "nodes:\n  - {id: a, template: engine/pass, input_schema: {type: object, properties: {x: {type: string}}}}\n"
 	doubling := "nodes:\n  - id: a\n    template: engine/pass\n    input_schema:\n      $ref: '#/$defs/d0'\n      $defs:\n" +
 		repeated(60, "        d%: {allOf: [{$ref: '#/$defs/D%'}, {$ref: '#/$defs/D%'}], properties: {p%: true}}")
@@ -53,7 +53,7 @@ func TestHostile(t *testing.T) {
 		doubling = strings.ReplaceAll(doubling, fmt.Sprintf("D%d'", i), fmt.Sprintf("d%d'", i+1))
 	}
 	doubling += "        d60: {type: object}\n"
-	cases := map[string]struct {
+	all := map[string]struct {
 		text string
 		// code is one that must be among the findings, or "" if the plan compiles.
 		code diag.Code
@@ -89,8 +89,12 @@ func TestHostile(t *testing.T) {
 		"leaves":            {plainHead + "nodes:\n  - {id: a, template: engine/pass, input_schema: {type: object, properties: {x: {}}}, with: {x: [" + strings.Repeat("'${input.x}', ", 20_000) + "1]}}\n", ""},
 	}
 	cat := testCatalog(t)
-	for name, c := range cases {
+	long := []string{"unknown fields", "near many nodes", "big definitions", "big fan", "big chain", "one circle", "switch", "ungated"}
+	for name, c := range all {
 		t.Run(name, func(t *testing.T) {
+			if slices.Contains(long, name) {
+				lengthy.Skip(t)
+			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			p, ds := Compile(Source{Name: "fuzz.yaml", Text: []byte(c.text)}, cat, nil)
@@ -304,7 +308,6 @@ func doublingAliases(n int) string {
 
 // TestTooManyFindings: the list of findings is bounded, and says so.
 func TestTooManyFindings(t *testing.T) {
-	raced.Skip(t)
 	text := plainHead + repeated(lint.MaxFindings+100, "field%: 1") + "nodes: [{id: a, template: engine/pass}]\n"
 	_, ds := Compile(Source{Name: "many.yaml", Text: []byte(text)}, testCatalog(t), nil)
 	require.Len(t, ds, lint.MaxFindings+1)

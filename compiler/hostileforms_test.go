@@ -6,12 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/diag"
-	"chimera.ai/engine/internal/raced"
+	"chimera.ai/engine/internal/lengthy"
 )
 
 // chain writes a node for each number from 1 to n.
@@ -36,7 +35,6 @@ func joined(n int, format, separator string) string {
 // TestHostileShortForms: a short form is short, and what it stands for may be large. It is
 // compiled or refused within bounded memory, which forbids growth that is not close to linear.
 func TestHostileShortForms(t *testing.T) {
-	raced.Skip(t)
 	head := plainHead + "nodes:\n"
 	draft := "  - {id: a, template: text/draft, with: {prompt: '${input.x}'}}\n"
 	pass := func(x string) string { return "  - {id: z, template: engine/pass, with: {x: " + x + "}}\n" }
@@ -103,18 +101,17 @@ func TestHostileShortForms(t *testing.T) {
 			"  - {id: z, template: engine/pass, effect_class: committing, commit_policy: {}, input_schema: {type: object, properties: {x: {}}}}\n", diag.PlanCompensation, 2 << 10},
 		{"misspelt", head + drafts + repeated(2_000, "  - {id: m%, template: engine/pass, with: {x: '${nodes.nx%.text}'}}"), diag.PlanUnknownNode, 2 << 10},
 	} {
-		if raced.Enabled && i%4 > 0 {
-			continue // memory is measured without the race detector
-		}
 		t.Run(c.name, func(t *testing.T) {
+			if i%4 > 0 {
+				lengthy.Skip(t)
+			}
 			text := c.text
-			start := time.Now()
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			p, ds := Compile(Source{Name: "fuzz.yaml", Text: []byte(text)}, testCatalog(t), nil)
 			runtime.ReadMemStats(&after)
 			used := (after.TotalAlloc - before.TotalAlloc) >> 20
-			t.Logf("%d MiB and %d ms for %d KiB, %d findings", used, time.Since(start).Milliseconds(), len(text)>>10, len(ds))
+			t.Logf("%d MiB for %d KiB, %d findings", used, len(text)>>10, len(ds))
 			require.Less(t, used, c.most)
 			if c.code == "" {
 				require.NotNil(t, p, show(ds[:min(len(ds), 3)]))

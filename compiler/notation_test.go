@@ -15,7 +15,6 @@ import (
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler/plangen"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
 )
@@ -89,12 +88,11 @@ func asYAML(t *testing.T, text []byte) []byte {
 
 // Generated plans mean the same in every notation.
 func TestGeneratedNotations(t *testing.T) {
-	raced.Skip(t)
 	n := *notations
 	switch {
 	case n > 0:
 	case testing.Short():
-		n = 150
+		n = 20
 	default:
 		n = 2000
 	}
@@ -113,7 +111,6 @@ func TestGeneratedNotations(t *testing.T) {
 
 // So do the plans of all other tests.
 func TestNotationsOfTestFiles(t *testing.T) {
-	raced.Skip(t)
 	files, err := filepath.Glob("testdata/*/*.yaml")
 	require.NoError(t, err)
 	cat := testCatalog(t)

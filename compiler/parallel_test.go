@@ -10,7 +10,6 @@ import (
 
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/internal/parallel"
-	"chimera.ai/engine/internal/raced"
 )
 
 // The same within a compilation.
@@ -29,7 +28,6 @@ func TestCompilerHandsItsPanicsOver(t *testing.T) {
 // What the compiler takes apart recursively is bounded in depth, since no program
 // survives the overflow of its stack: here is the deepest of everything.
 func TestDeepest(t *testing.T) {
-	raced.Skip(t)
 	// An eighth of what Go gives a goroutine.
 	defer debug.SetMaxStack(debug.SetMaxStack(128 << 20))
 	flow := func(n int, open, inner, end string) string {

@@ -17,16 +17,17 @@ import (
 	"chimera.ai/engine/compiler/internal/pool"
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/compiler/plangen"
-	"chimera.ai/engine/internal/raced"
 )
 
 // TestPassesWriteNothingBack: no pass changes the value of an earlier one.
 func TestPassesWriteNothingBack(t *testing.T) {
-	raced.Skip(t)
 	files, err := filepath.Glob("testdata/*/*.yaml")
 	require.NoError(t, err)
 	texts := map[string][]byte{"generated": plangen.Typed(60)}
-	for _, file := range files {
+	for i, file := range files {
+		if testing.Short() && i%3 > 0 {
+			continue
+		}
 		if texts[file], err = os.ReadFile(file); err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +50,7 @@ func TestPassesWriteNothingBack(t *testing.T) {
 			judged++
 		}
 	}
-	require.Greater(t, judged, 30)
+	require.Greater(t, judged, cases(40))
 	// The fingerprint sees the smallest change.
 	c := newCompilation(Source{Name: "plan.yaml", Text: plangen.Typed(3)}, testCatalog(t), nil)
 	c.run(passes)

@@ -11,7 +11,6 @@ import (
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/internal/syntax"
 )
 
@@ -296,10 +295,9 @@ func drawn(r *rand.Rand) string {
 
 // Random plans of short forms mean the same in every notation, and in any order of keys.
 func TestDrawnShortForms(t *testing.T) {
-	raced.Skip(t)
 	n := 2000
 	if testing.Short() {
-		n = 200
+		n = 60
 	}
 	cat := testCatalog(t)
 	sound := 0

@@ -18,7 +18,7 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler/plangen"
 	"chimera.ai/engine/diag"
-	"chimera.ai/engine/internal/raced"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
 )
@@ -54,7 +54,6 @@ func digested(lines []string) string {
 // what was recorded. -soak compares all that was recorded of the random plans
 // and pairs, else a part.
 func TestVerdicts(t *testing.T) {
-	raced.Skip(t)
 	catalog, bundle := testCatalog(t), testPolicy(t)
 
 	t.Run("files", func(t *testing.T) {
@@ -81,7 +80,7 @@ func TestVerdicts(t *testing.T) {
 	})
 
 	t.Run("random", func(t *testing.T) {
-		n := 150
+		n := cases(150)
 		if *soak || *update {
 			n = 2000
 		}
@@ -95,6 +94,7 @@ func TestVerdicts(t *testing.T) {
 	})
 
 	t.Run("large", func(t *testing.T) {
+		lengthy.Skip(t)
 		costly := bytes.ReplaceAll(plangen.Typed(1500), []byte("${value + 1}"), []byte("${type(output.v) == int && output.v >= 0 && string(output.v) != '' ? output.v + 1 : 0}"))
 		var lines []string
 		for _, c := range []struct {
@@ -129,7 +129,7 @@ func TestVerdicts(t *testing.T) {
 		sc := bufio.NewScanner(bytes.NewReader(raw))
 		sc.Buffer(nil, 1<<24)
 		var lines []string
-		for sc.Scan() && (*soak || *update || len(lines) < 400) {
+		for sc.Scan() && (*soak || *update || len(lines) < cases(400)) {
 			var pair struct {
 				ID       string
 				LHS, RHS json.RawMessage

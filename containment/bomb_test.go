@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/containment"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/schemas"
 )
 
@@ -209,7 +208,6 @@ func cycle(n int) object {
 // smaller budget never gives another answer, at most none. Each bomb is contained
 // in itself, compiled again.
 func TestBombs(t *testing.T) {
-	raced.Skip(t)
 	all := bombs()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		t.Run(name, func(t *testing.T) {

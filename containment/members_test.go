@@ -7,7 +7,6 @@ import (
 	"pgregory.net/rapid"
 
 	"chimera.ai/engine/containment"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/schemas"
 )
 
@@ -107,7 +106,6 @@ func held(t fails, a grown, v any, o containment.Options) (parts int) {
 // TestParts: each part of a value satisfies the schema that Property and Element
 // return for its place, with many steps and with few.
 func TestParts(t *testing.T) {
-	raced.Skip(t)
 	parts, refused := 0, 0
 	for seed := range times(500, 10_000) {
 		d := shuffle(seed)

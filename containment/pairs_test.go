@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/containment"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/schemas"
 )
 
@@ -123,7 +122,6 @@ func mislabelled(t *testing.T, p pair, witness any) {
 }
 
 func TestPairs(t *testing.T) {
-	raced.Skip(t)
 	public := "../../shared/data/subschema/pairs.jsonl"
 	if _, err := os.Stat(public); errors.Is(err, os.ErrNotExist) {
 		public = "testdata/pairs.jsonl"

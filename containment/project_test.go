@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/containment"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/schemas"
 )
 
@@ -79,7 +78,6 @@ func cut(v any, names []string) (any, bool) {
 // TestProjectHoldsAll: what an object has under names is a value of one of the
 // ways, whatever the schema.
 func TestProjectHoldsAll(t *testing.T) {
-	raced.Skip(t)
 	seen, split := 0, 0
 	for seed := range times(1000, 20_000) {
 		d := shuffle(seed)

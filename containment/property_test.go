@@ -7,7 +7,6 @@ import (
 	"pgregory.net/rapid"
 
 	"chimera.ai/engine/containment"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/schemas"
 )
 
@@ -124,7 +123,6 @@ func TestSound(t *testing.T) {
 
 // TestSoundMany is TestSound over many more pairs, the same each time.
 func TestSoundMany(t *testing.T) {
-	raced.Skip(t)
 	verdicts := map[containment.Verdict]int{}
 	for seed := range times(1000, 20_000) {
 		d := shuffle(seed)

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/containment"
-	"chimera.ai/engine/internal/raced"
 )
 
 // A small world: schemas about a handful of values, all of which can be tried.
@@ -250,7 +249,6 @@ func (d dice) smallPair(kind string) (a, b grown, ok bool) {
 // TestSmallWorld: over every value of a small world, a proved pair holds, two
 // disjoint schemas share none, and what stands in a value is of its part's schema.
 func TestSmallWorld(t *testing.T) {
-	raced.Skip(t)
 	for _, kind := range smallKinds {
 		t.Run(kind, func(t *testing.T) { small(t, kind) })
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/containment"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/schemas"
 )
 
@@ -256,7 +255,6 @@ func reachable(s any, put func(any)) []slot {
 // a real tool is no longer contained, and the counterexample is confirmed. Each
 // tool has its turn at one place or more; a soak goes through all places.
 func TestToolsTightened(t *testing.T) {
-	raced.Skip(t)
 	list := tools(t)
 	pairs := 0
 	for i, tool := range list {

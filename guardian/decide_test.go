@@ -18,7 +18,6 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/guardian"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
@@ -298,7 +297,6 @@ func TestDecide(t *testing.T) {
 // TestRulesEnd: a rule that takes too many steps rejects, also if it is soft and people have
 // approved.
 func TestRulesEnd(t *testing.T) {
-	raced.Skip(t)
 	endless := strings.ReplaceAll("?.all(a, ?.all(b, ?.all(c, ?.all(d, ?.all(e, ?.all(f, action.inputs.size > 0))))))", "?", "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]")
 	for name, rule := range map[string]string{
 		"a hard rule": "type: hard, require: '" + endless + "'",
@@ -482,7 +480,6 @@ const envShuffled = "CHIMERA_TEST_SHUFFLED"
 // TestEqualInputsGiveEqualBytes: random actions are decided twice, the second time in another
 // process, by a gate whose rules and lists are in another order.
 func TestEqualInputsGiveEqualBytes(t *testing.T) {
-	raced.Skip(t)
 	b := parse(t, bundleText)
 	if file := os.Getenv(envShuffled); file != "" {
 		shuffle(b)

@@ -8,12 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/schemas"
 )
 
 func TestSchemasAreBounded(t *testing.T) {
-	raced.Skip(t)
 	chain := func(n int) string {
 		var defs []string
 		for i := range n {
@@ -77,7 +75,6 @@ func list(n int, item func(int) string) string {
 
 // Each of these makes the bare library run for minutes or much longer.
 func TestValidationIsBounded(t *testing.T) {
-	raced.Skip(t)
 	doubling := `{"$ref":"#/$defs/d0","$defs":{` + list(28, func(i int) string {
 		return fmt.Sprintf(`"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, i+1, i+1)
 	}) + `,"d28":{"type":"object"}}}`

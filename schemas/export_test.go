@@ -144,11 +144,14 @@ func TestExport(t *testing.T) {
 
 // TestExportParts: so it is wherever a schema stands.
 func TestExportParts(t *testing.T) {
-	for _, schema := range exported {
+	for i, schema := range exported {
 		if strings.Contains(schema, "$schema") || strings.Contains(schema, `"#`) || strings.Contains(schema, "$id") {
 			continue
 		}
-		for _, around := range []string{`{"not":%s}`, `{"items":%s}`, `{"properties":{"a":%s}}`, `{"additionalProperties":%s}`, `{"anyOf":[%s,{"const":"ab"}]}`, `{"$ref":"#/$defs/x","$defs":{"x":%s},"not":{"const":1}}`} {
+		for j, around := range []string{`{"not":%s}`, `{"items":%s}`, `{"properties":{"a":%s}}`, `{"additionalProperties":%s}`, `{"anyOf":[%s,{"const":"ab"}]}`, `{"$ref":"#/$defs/x","$defs":{"x":%s},"not":{"const":1}}`} {
+			if testing.Short() && (i+j)%3 > 0 {
+				continue
+			}
 			whole := fmt.Sprintf(around, schema)
 			s := mustCompile(t, whole)
 			agrees(t, s, written(t, s, whole), whole)

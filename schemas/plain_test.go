@@ -13,8 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
-
-	"chimera.ai/engine/internal/raced"
 )
 
 // checkPlain compiles a schema both ways, and reports whether it is plain.
@@ -179,7 +177,6 @@ func TestPlain(t *testing.T) {
 }
 
 func TestPlainIsBounded(t *testing.T) {
-	raced.Skip(t)
 	all := strings.Repeat(`true,`, MaxSubschemas-2) + `true`
 	require.True(t, checkPlain(t, []byte(`{"prefixItems":[`+all+`]}`)))
 	require.False(t, checkPlain(t, []byte(`{"prefixItems":[`+all+`,true]}`)))
@@ -260,7 +257,6 @@ var drawnKeywords = []string{
 // The schemas of real tools and of public pairs are the same both ways, and many
 // are plain.
 func TestPlainPublic(t *testing.T) {
-	raced.Skip(t)
 	read := func(names ...string) (raw []byte) {
 		err := os.ErrNotExist
 		for _, name := range names {

@@ -12,8 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/text/unicode/bidi"
 	"golang.org/x/text/unicode/norm"
-
-	"chimera.ai/engine/internal/raced"
 )
 
 // quoted is a string as a text shows it, on one row.
@@ -140,7 +138,6 @@ func TestLong(t *testing.T) {
 
 // TestMillions renders values as long as they may be.
 func TestMillions(t *testing.T) {
-	raced.Skip(t)
 	for _, s := range []string{"x", "\u0301", "ж", "\xff", "\u0915\u094d"} {
 		v := payment()
 		it := &v.Items[0]
@@ -164,7 +161,6 @@ func jsonOK(raw []byte) bool {
 
 // TestEveryCharacter holds that a text consists of ASCII and the listed letters.
 func TestEveryCharacter(t *testing.T) {
-	raced.Skip(t)
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		if r == 0x20000 { // The planes from here on are Han, unassigned or private.
 			r = 0xe0000

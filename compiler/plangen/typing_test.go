@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/expr"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/schemas"
 )
 
@@ -73,7 +72,6 @@ func (s *scene) value() any {
 
 // What the checker lets through does not fail, and gives what it says.
 func TestCheckedTemplatesDoNotFail(t *testing.T) {
-	raced.Skip(t)
 	accepted, safe, drawn := 0, 0, 0
 	for i := range uint64(*expressions) {
 		seed := *firstSeed + i
@@ -118,7 +116,6 @@ func TestCheckedTemplatesDoNotFail(t *testing.T) {
 // What a predicate says when it holds, and when it does not, is true; and what
 // the checker lets through gives true or false.
 func TestPredicatesNarrowRightly(t *testing.T) {
-	raced.Skip(t)
 	accepted, narrowed := 0, 0
 	for i := range uint64(*expressions) {
 		seed := *firstSeed + i
