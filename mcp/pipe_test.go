@@ -19,7 +19,7 @@ import (
 func TestServerThatEndsUnread(t *testing.T) {
 	gate := filepath.Join(t.TempDir(), "gate")
 	s := Server{Command: "/bin/sh", Args: []string{"-c", `exec 0<&-; echo deaf >&2; while [ ! -e "$0" ]; do sleep 0.01; done`, gate}}
-	c, err := spawn("h", s, quiet.withDefaults())
+	c, err := spawn("h", s, Options{settle: bound}.withDefaults())
 	require.NoError(t, err)
 	defer c.close()
 	require.Eventually(t, func() bool { return strings.Contains(c.link.(*pipe).tail.String(), "deaf") }, bound, time.Millisecond)
