@@ -25,7 +25,7 @@ import (
 // verdict gathers what ledger, Temporal and client say of a run that has ended, and
 // holds it against the model.
 func (r *siegedRun) verdict(t *testing.T, c client.Client, s *store.Opened, o *times) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for _, first := range r.firsts {
 		if err := r.histories.read(ctx, c, r.id, first); err != nil {

@@ -22,8 +22,10 @@ import (
 const (
 	maxEvents = 51_200 / 2
 	maxBytes  = 25 << 20
-	// maxAttempts of a workflow task, outside of outages.
-	maxAttempts = 2
+	// maxAttempts bounds the attempts of a workflow task, and the workflow tasks of a run that
+	// time out, outside of outages. A task that is too much for its time fails each time, and
+	// on a busy machine any fails now and then.
+	maxAttempts = 5
 )
 
 // times are the times at which things may go wrong: stores are away, workers dead.
@@ -228,7 +230,7 @@ func (h *histories) judge(o *times, flooded bool) []string {
 		}
 		findings = append(findings, fmt.Sprintf("%d workflow tasks failed by %s (%.300s)", n, cause, h.why[cause]))
 	}
-	if h.timedOut > 0 && !o.had("kill") && !o.had("store") {
+	if h.timedOut > maxAttempts && !o.had("kill") && !o.had("store") {
 		findings = append(findings, fmt.Sprintf("%d workflow tasks timed out", h.timedOut))
 	}
 	return findings
