@@ -56,6 +56,7 @@ func TestFollow(t *testing.T) {
 
 // TestFollowWithoutAServer: an unreachable server is reported, and asked again.
 func TestFollowWithoutAServer(t *testing.T) {
+	t.Parallel()
 	server, err := devserver.Start(t.Context(), devserver.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })

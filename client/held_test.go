@@ -46,7 +46,7 @@ func TestACallOfABuildThatIsGone(t *testing.T) {
 		require.NoError(t, err)
 		build := New(c, Options{}).pinned(t.Context(), d.GetWorkflowExecutionInfo())
 		return build.Alone && strings.Contains(build.Hint, "temporal workflow update-options --versioning-override-behavior unspecified --workflow-id run/call ")
-	}, time.Minute, 10*time.Millisecond)
+	}, 5*time.Minute, 10*time.Millisecond)
 	_, err = c.UpdateWorkflowExecutionOptions(t.Context(), sdk.UpdateWorkflowExecutionOptionsRequest{
 		WorkflowId: "run/call", WorkflowExecutionOptionsChanges: sdk.WorkflowExecutionOptionsChanges{VersioningOverride: &sdk.VersioningOverrideChange{}},
 	})
@@ -55,7 +55,7 @@ func TestACallOfABuildThatIsGone(t *testing.T) {
 		d, err := c.DescribeWorkflowExecution(t.Context(), "run/call", "")
 		require.NoError(t, err)
 		return d.GetPendingWorkflowTask().GetAttempt() > 1 // a worker has it, and knows no such workflow
-	}, time.Minute, 10*time.Millisecond)
+	}, 5*time.Minute, 10*time.Millisecond)
 }
 
 // TestACallThatNothingWakes: somebody has completed the workflow task of a call with

@@ -14,12 +14,14 @@ import (
 	"chimera.ai/engine/client"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 )
 
 // TestOutside builds a program of another module that uses this package, and runs it
 // against a real server and a real worker.
 func TestOutside(t *testing.T) {
+	lengthy.Skip(t)
 	program := outside(t)
 	stage.Host(t, host.Options{})
 	cmd := exec.CommandContext(t.Context(), program, stage.Temporal(t).Address)

@@ -32,8 +32,9 @@ import (
 
 func TestMain(m *testing.M) { stage.Main(m) }
 
-// dial starts a server of the test's own, and gives a client of it.
+// dial starts a server of the test's own, which runs beside others, and gives a client of it.
 func dial(t *testing.T) sdk.Client {
+	t.Parallel()
 	server, err := devserver.Start(t.Context(), devserver.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
@@ -120,7 +121,7 @@ func TestSealedCause(t *testing.T) {
 
 // answer has somebody else complete the next workflow task with commands.
 func answer(t *testing.T, c sdk.Client, commands ...*commandpb.Command) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	task, err := c.WorkflowService().PollWorkflowTaskQueue(ctx, &workflowservice.PollWorkflowTaskQueueRequest{
 		Namespace: "default", TaskQueue: &taskqueuepb.TaskQueue{Name: contract.QueueEngine}, Identity: "somebody",
@@ -227,7 +228,7 @@ func TestATaskThatNobodyTakes(t *testing.T) {
 		found, err = runs.examine(t.Context(), d, silent)
 		require.NoError(t, err)
 		return found != nil && found.Reason != ReasonNoWorker
-	}, time.Minute, 10*time.Millisecond)
+	}, 5*time.Minute, 10*time.Millisecond)
 	require.Equal(t, ReasonUntaken, found.Reason)
 	require.WithinDuration(t, since, found.Since, 0)
 	require.Contains(t, found.Hint, "temporal workflow reset --type LastWorkflowTask --reason untaken --workflow-id r ")
@@ -247,6 +248,7 @@ const sleeper = `{apiVersion: chimera/v1, kind: Plan, name: sleeper, version: "1
 
 // TestNoBuildIsCurrent: workers are there, and Temporal gives new runs to none.
 func TestNoBuildIsCurrent(t *testing.T) {
+	t.Parallel()
 	server, err := devserver.Start(t.Context(), devserver.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.Background())) })
@@ -271,12 +273,12 @@ func TestNoBuildIsCurrent(t *testing.T) {
 		}
 		return found
 	}
-	require.Eventually(t, func() bool { f := look(); return f != nil && f.Reason == ReasonNoCurrent }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { f := look(); return f != nil && f.Reason == ReasonNoCurrent }, 5*time.Minute, 10*time.Millisecond)
 	f := look()
 	require.Equal(t, "no build of the worker deployment test is current", f.Cause)
 	require.Contains(t, f.Hint, "--deployment-name test --build-id a")
 	require.WithinDuration(t, time.Now(), f.Since, time.Hour)
 	_, err = h.Client().WorkerDeploymentClient().GetHandle("test").SetCurrentVersion(t.Context(), sdk.WorkerDeploymentSetCurrentVersionOptions{BuildID: "a"})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { _, err := runs.query(t.Context(), "nap"); return err == nil && look() == nil }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := runs.query(t.Context(), "nap"); return err == nil && look() == nil }, 5*time.Minute, 10*time.Millisecond)
 }

@@ -11,6 +11,7 @@ import (
 	"chimera.ai/engine/approval"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
@@ -22,6 +23,7 @@ import (
 // no key of theirs. Each of the processes is killed while the run waits, and between the two
 // signatures.
 func TestApprovalsInProduction(t *testing.T) {
+	lengthy.Skip(t)
 	p := produce(t, pgtest.URL(t), host.Roles()...)
 	eve := p.Enrol(t, p.ledger, trust.SigToken, "eve", "editor")
 	fay := p.Enrol(t, p.ledger, trust.SigToken, "fay", "finance")

@@ -18,6 +18,7 @@ import (
 
 	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/internal/process"
 	"chimera.ai/engine/internal/stage"
@@ -85,6 +86,9 @@ func TestChildrenFindNothing(t *testing.T) {
 		"as root":                       {user: 0, found: everything, memory: true, files: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "apart from a user" && name != "as the same user that is open" {
+				lengthy.Skip(t)
+			}
 			w := newHunted(t, c.user, c.apart)
 			program := "1"
 			if c.open {
@@ -230,6 +234,7 @@ const hostilePlan = `{apiVersion: chimera/v1, kind: Plan, name: hostile, version
 // secret of another, and no way to change what its worker does. It is what the admins have looked at, and
 // is not called any more once its file is another one.
 func TestHostileServerWithEffects(t *testing.T) {
+	lengthy.Skip(t)
 	place := stage.Open(t)
 	require.NoError(t, os.Chmod(place, 0o755))
 	program := filepath.Join(place, "program")

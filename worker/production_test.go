@@ -21,6 +21,7 @@ import (
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
@@ -269,9 +270,16 @@ func TestProduction(t *testing.T) {
 	large := p.Start(t, starter, "large", direct.Digest, `{"line":"`+strings.Repeat("x", 40_000)+`"}`)
 	require.ErrorContains(t, large.Get(t.Context(), nil), "policy:short", "the guardian has read it")
 
-	// 64 at a time, with money for 39.
+	// 64 at a time, with money for 39, or eight, with money for three. A look-up costs a cent, too.
+	many, money, posted := 64, 39, "40.66 USD"
+	if testing.Short() {
+		many, money, posted = 8, 3, "4.10 USD"
+		limit, err := ledger.ParseMoney("5.00", "USD")
+		require.NoError(t, err)
+		p.State(t, p.As(t, p.Applier), &trust.SetBudget{Agent: "tester", Currency: "USD", Every: ledger.Forever, Limit: limit})
+	}
 	var runs []client.WorkflowRun
-	for i := range 64 {
+	for i := range many {
 		runs = append(runs, p.start(t, fmt.Sprint("many-", i), fmt.Sprint(i)))
 	}
 	paid := 0
@@ -282,11 +290,11 @@ func TestProduction(t *testing.T) {
 			require.ErrorContains(t, err, "budget_exceeded")
 		}
 	}
-	require.Equal(t, 39, paid)
-	require.Len(t, p.written(t), 40)
+	require.Equal(t, money, paid)
+	require.Len(t, p.written(t), 1+money)
 	b, err := p.ledger.Budget(t.Context(), "tester", "USD")
 	require.NoError(t, err)
-	require.Equal(t, "40.66 USD", b.Posted.String(), "a look-up costs a cent, too")
+	require.Equal(t, posted, b.Posted.String())
 	require.Zero(t, b.Pending.Minor())
 
 	// An auditor makes every decision again.
@@ -300,13 +308,14 @@ func TestProduction(t *testing.T) {
 	report, err := audit.Verify(dir, audit.Trust{Format: audit.TrustFormat, Origin: p.Root.Log.Origin, Log: p.Root.Log.Key, Bootstrap: p.Root, Audience: string(p.Root.Audience)}, nil)
 	require.NoError(t, err)
 	require.True(t, report.OK, "%v", report.Problems)
-	require.EqualValues(t, 67, report.Replayed)
+	require.EqualValues(t, many+3, report.Replayed)
 	require.Zero(t, report.NotReplayable)
 }
 
 // TestToolsAnswerForNobodyElse: a worker of tools that is compromised has its key and may
 // poll any queue. What it says in place of the guardian, or of effects, is not heard.
 func TestToolsAnswerForNobodyElse(t *testing.T) {
+	lengthy.Skip(t)
 	p := produce(t, pgtest.URL(t), host.RoleEngine, host.RoleTools)
 	run := p.start(t, "one", "first")
 	// The hold for what a call costs.
@@ -341,7 +350,7 @@ func TestToolsAnswerForNobodyElse(t *testing.T) {
 // which request it answers.
 func (p *production) lie(t *testing.T, queue, as string, answer func(request string) any) {
 	t.Helper()
-	polling, cancel := context.WithTimeout(t.Context(), time.Minute)
+	polling, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	task := &workflowservice.PollActivityTaskQueueResponse{}
 	for len(task.GetTaskToken()) == 0 {

@@ -337,7 +337,7 @@ func TestWorks(t *testing.T) {
 	}
 	run := stage.Start(t, programs[0].host.Client(), hello, `{"x":"y"}`)
 	var out struct{ X string }
-	waited, cancel := context.WithTimeout(t.Context(), time.Minute)
+	waited, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	require.NoError(t, run.Get(waited, &out))
 	require.Equal(t, "y", out.X)

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -120,23 +121,40 @@ func TestInput(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// build makes one of the example's programs.
-func build(t *testing.T, name string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), name)
-	if runtime.GOOS == "windows" {
-		file += ".exe"
+// programs is a folder for the example's programs and for chimera, which is starter there.
+var programs string
+
+func TestMain(m *testing.M) {
+	var err error
+	if programs, err = os.MkdirTemp("", "word-report-"); err != nil {
+		panic(err)
 	}
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", file, "../"+name).CombinedOutput()
+	code := m.Run()
+	_ = os.RemoveAll(programs)
+	os.Exit(code)
+}
+
+// build makes the programs, once.
+var build = sync.OnceValues(func() ([]byte, error) {
+	return exec.Command("go", "build", "-o", programs+string(filepath.Separator), "../mcp-files", "../word-count", "../../starter").CombinedOutput()
+})
+
+// program is one of them.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	out, err := build()
 	require.NoError(t, err, "%s", out)
-	return file
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	return filepath.Join(programs, name)
 }
 
 // TestToolsAreWhatTheServerOffers: tools.yaml has each tool of the server as it is. If the server
 // has changed, its tools are imported again; README.md says how.
 func TestToolsAreWhatTheServerOffers(t *testing.T) {
 	pool := mcp.NewPool(map[string]mcp.Server{
-		"files": {Command: build(t, "mcp-files"), Args: []string{"-write", t.TempDir(), filepath.Join("..", "..")}},
+		"files": {Command: program(t, "mcp-files"), Args: []string{"-write", t.TempDir(), filepath.Join("..", "..")}},
 	}, mcp.Options{})
 	defer func() { require.NoError(t, pool.Close()) }()
 	tools, err := pool.Tools(t.Context(), "files")
@@ -165,7 +183,7 @@ func TestToolsAreWhatTheServerOffers(t *testing.T) {
 // TestCatalogIsWhatTheExecutableDoes calls each operation and checks what it
 // takes and gives against the catalog.
 func TestCatalogIsWhatTheExecutableDoes(t *testing.T) {
-	program := skills.Executable{Command: build(t, "word-count")}
+	counter := skills.Executable{Command: program(t, "word-count")}
 	own, _ := catalogs(t)
 	inputs := map[string]string{"count": `{"text":"one two\nthree"}`, "sum": `{"a":1,"b":2}`}
 	outputs := map[string]string{"count": `{"words":3,"lines":2}`, "sum": `{"total":3}`}
@@ -179,7 +197,7 @@ func TestCatalogIsWhatTheExecutableDoes(t *testing.T) {
 		require.NoError(t, err)
 		_, err = input.ValidateJSON([]byte(inputs[template.Operation]))
 		require.NoError(t, err)
-		got, err := program.Call(t.Context(), template.Operation, json.RawMessage(inputs[template.Operation]))
+		got, err := counter.Call(t.Context(), template.Operation, json.RawMessage(inputs[template.Operation]))
 		require.NoError(t, err)
 		require.JSONEq(t, outputs[template.Operation], string(got))
 		output, err := schemas.Compile(template.OutputSchema)
@@ -189,7 +207,7 @@ func TestCatalogIsWhatTheExecutableDoes(t *testing.T) {
 	}
 	require.Equal(t, len(inputs), calls)
 
-	_, err := program.Call(t.Context(), "mean", json.RawMessage(`{}`))
+	_, err := counter.Call(t.Context(), "mean", json.RawMessage(`{}`))
 	var failure *contract.Error
 	require.ErrorAs(t, err, &failure)
 	require.Equal(t, contract.ToolError, failure.Kind)
@@ -230,25 +248,22 @@ type ran struct {
 }
 
 // TestRun runs the example as make run does, with the real programs and the repository's
-// own documents: as it is, and with an extra document that is there and a threshold that
-// is not reached.
+// own documents: as it is, and, unless with -short, with an extra document that is there and a
+// threshold that is not reached.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	here, err := os.Getwd()
 	require.NoError(t, err)
-	chimera := filepath.Join(dir, "chimera")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", chimera, "../../starter").CombinedOutput()
-	require.NoError(t, err, "%s", out)
 	temporal, err := devserver.Find(t.Context(), t.Output())
 	require.NoError(t, err)
 	settings := fmt.Sprintf(`{catalog: %q, tools: %q, policy: [%q], dev: {port: 0, ui_port: 0, temporal: %q},
 		mcpServers: {files: {command: %q, args: [-write, %q, %q]}}, skills: {words: {command: %q}}}`,
 		filepath.Join(here, "catalog.yaml"), filepath.Join(here, "tools.yaml"), filepath.Join(here, "policy.yaml"), temporal,
-		build(t, "mcp-files"), filepath.Join(dir, "reports"), filepath.Join(here, "..", ".."), build(t, "word-count"))
+		program(t, "mcp-files"), filepath.Join(dir, "reports"), filepath.Join(here, "..", ".."), program(t, "word-count"))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "chimera.yaml"), []byte(settings), 0o600))
 	var said bytes.Buffer
 	command := func(args ...string) []byte {
-		cmd := exec.CommandContext(t.Context(), chimera, append(args, "--format", "json")...)
+		cmd := exec.CommandContext(t.Context(), program(t, "starter"), append(args, "--format", "json")...)
 		cmd.Dir, cmd.Stderr = dir, io.MultiWriter(&said, t.Output())
 		out, err := cmd.Output()
 		require.NoError(t, err, "%s", out)
@@ -287,6 +302,9 @@ func TestRun(t *testing.T) {
 		Kind: contract.Rejected, Node: "save_page", Message: first.Refused, Diagnostics: failed.Failure.Diagnostics, Compensated: []string{"save"}, NotCompensated: []string{},
 	}, failed.Failure)
 
+	if testing.Short() {
+		return
+	}
 	whole, _ = run("second", func(input map[string]any) {
 		input["extra"] = "docs/operate.md"
 		input["threshold"] = 1_000_000

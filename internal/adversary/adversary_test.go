@@ -32,6 +32,9 @@ func TestAdversary(t *testing.T) {
 	} else {
 		attacks = Core(attacks)
 	}
+	if testing.Short() {
+		attacks = Few(attacks)
+	}
 	var all []Result
 	for _, a := range attacks {
 		if !strings.Contains(a.String(), *match) {

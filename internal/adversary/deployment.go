@@ -218,7 +218,7 @@ func (d *Deployment) first(t testing.TB, operations *catalog.Catalog, bundle *po
 	n, err := l.Prune(t.Context(), ledger.Operational, time.Now(), "as agreed")
 	require.NoError(t, err)
 	require.Positive(t, n)
-	noted := d.startLine(t, "noted", notes, "hangs")
+	noted := d.startLine(t, "noted", notes, "dies")
 	require.Error(t, stage.Await(t, c, d.startLine(t, "undone", undoes, "ink"), nil))
 	require.NoError(t, stage.Await(t, c, d.startLine(t, "acted", d.Plan, "one"), nil))
 	stage.Asked(t, l, noted, 1)

@@ -126,6 +126,18 @@ func Core(all []*Attack) (some []*Attack) {
 	return some
 }
 
+// Few chooses, among attacks, one of each class by each thief, for tests that have little time.
+func Few(all []*Attack) (some []*Attack) {
+	seen := map[[2]string]bool{}
+	for _, a := range all {
+		if k := [2]string{string(a.Thief), string(a.Class)}; !seen[k] {
+			seen[k] = true
+			some = append(some, a)
+		}
+	}
+	return some
+}
+
 // randomly is the class of the table in which attacks are counted that a seed has chosen.
 const randomly Class = "random"
 

@@ -45,10 +45,10 @@ kpis: {page: {max: 20}}
 observe: {page: "output.page"}
 `
 
-// tool writes lines, and does not answer for one that hangs.
+// tool writes lines, and dies once it has written one that says so.
 const tool = `in=$(cat)
 case $1 in
-write) echo "write $in" >> "$LINES_FILE"; case $in in *hangs*) exec sleep 60 ;; esac; echo '{"page":7}' ;;
+write) echo "write $in" >> "$LINES_FILE"; case $in in *dies*) kill -9 $$ ;; esac; echo '{"page":7}' ;;
 erase) echo "erase $in" >> "$LINES_FILE"; echo '{}' ;;
 look) echo '{"there":true}' ;;
 esac`
@@ -75,7 +75,7 @@ const undoesPlan = `{apiVersion: chimera/v1, kind: Plan, name: undoes, version: 
     {from_node: write, from_port: $compensate, to_node: back, to_port: line, edge_type: error, required: true, transform: "${args.line}"}]}`
 
 const notesPlan = `{apiVersion: chimera/v1, kind: Plan, name: notes, version: "1", ` + schemasOfPlans + `
-  nodes: [{id: write, template: book/write, cost_estimate: 1.00, timeout_ms: 1500, commit_policy: {rollback: {none: "what is written stays"}}}],
+  nodes: [{id: write, template: book/write, cost_estimate: 1.00, commit_policy: {rollback: {none: "what is written stays"}}}],
   edges: [$input.line -> write.line]}`
 
 // toolPlans are the plans that call an MCP server, by its name.

@@ -89,7 +89,7 @@ func newToolbox(t testing.TB, bank Bank) *toolbox {
 				continue
 			}
 			of := catalog.Template{
-				ProviderType: plan.MCP, Provider: op.server, Operation: op.tool, Mode: plan.Deter, Effect: op.effect, TimeoutMS: 30_000, Definition: tool.Raw,
+				ProviderType: plan.MCP, Provider: op.server, Operation: op.tool, Mode: plan.Deter, Effect: op.effect, TimeoutMS: 60_000, Definition: tool.Raw,
 				Retry:     plan.Retry{MaxAttempts: 1, InitialMS: catalog.DefaultInitialMS, MultiplierMilli: catalog.DefaultMultiplierMilli, MaxMS: catalog.DefaultMaxMS},
 				Endpoints: []string{said.Endpoint}, Instructions: words, Trust: plan.AllowAuto,
 			}

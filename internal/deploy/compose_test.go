@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/config"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/pgtest"
 )
 
@@ -385,6 +386,7 @@ func TestVariablesAreDocumented(t *testing.T) {
 // unreachable server gives 3, and a worker waits for it. Each has its own user of the
 // database.
 func TestCommandsExist(t *testing.T) {
+	lengthy.Skip(t)
 	p, err := load(t, needed)
 	require.NoError(t, err)
 	p, err = p.WithProfiles([]string{"effects", "people"})

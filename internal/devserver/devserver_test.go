@@ -94,7 +94,7 @@ func free(t *testing.T, address string) {
 			_ = l.Close()
 		}
 		return err == nil
-	}, 10*time.Second, 20*time.Millisecond)
+	}, 5*time.Minute, 20*time.Millisecond)
 }
 
 // TestKilledServerComesBack: a run that was started before a SIGKILL is there
@@ -141,12 +141,12 @@ func TestNothingOutlivesUs(t *testing.T) {
 
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
-	require.Eventually(t, func() bool { return gone(pid) }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return gone(pid) }, 5*time.Minute, 20*time.Millisecond)
 	free(t, address)
 	require.Eventually(t, func() bool { // the lock went with it
 		again, err := devserver.Start(t.Context(), devserver.Options{DB: db})
 		return err == nil && again.Stop(t.Context()) == nil
-	}, 30*time.Second, 20*time.Millisecond)
+	}, 5*time.Minute, 20*time.Millisecond)
 }
 
 // gone reports whether a process has ended; one that nobody has waited for counts.
@@ -256,7 +256,7 @@ func TestAFullDiskUnderTheLog(t *testing.T) {
 	before := log.refused.Load()
 	require.Positive(t, before)
 	launch(t, dial(t, s), "logged")
-	require.Eventually(t, func() bool { return log.refused.Load() > before }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return log.refused.Load() > before }, 5*time.Minute, 10*time.Millisecond)
 	launch(t, dial(t, s), "logged-still")
 	require.NoError(t, s.Err())
 }

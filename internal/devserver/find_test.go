@@ -200,7 +200,7 @@ func TestFindCannotBuild(t *testing.T) {
 			_, err := Find(ctx, new(bytes.Buffer))
 			ended <- err
 		}()
-		require.Eventually(t, func() bool { _, err := os.Stat(calls); return err == nil }, 10*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { _, err := os.Stat(calls); return err == nil }, 5*time.Minute, 10*time.Millisecond)
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 		held, err := TryLock(filepath.Join(root, "bin", ".temporal.lock"))

@@ -18,6 +18,7 @@ import (
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/npm"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
@@ -31,6 +32,7 @@ const approving = "docs/approvals.md"
 // dev, and holds what they print against the block below each. What is "eventually" so may
 // take some time.
 func TestApprovalsWalk(t *testing.T) {
+	lengthy.Skip(t)
 	w := newWalk(t)
 	list := blocks(read(t, approving))
 	for info, file := range map[string]string{"yaml plan": "announce.yaml", "yaml policy": "policy.yaml", "yaml catalog": "catalog.yaml", "yaml": "chimera.yaml"} {

@@ -16,6 +16,7 @@ import (
 
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/ledger/audit"
 )
 
@@ -40,6 +41,7 @@ func TestAuditTrustFile(t *testing.T) {
 // TestAuditWalk runs every command of docs/audit.md, in the folder of whoever it
 // is for, and holds what it prints against the block below it.
 func TestAuditWalk(t *testing.T) {
+	lengthy.Skip(t)
 	w := newWalk(t)
 	list := blocks(read(t, auditing))
 	said := ""
