@@ -68,11 +68,11 @@ func TestAContinuedRun(t *testing.T) {
 	require.Eventually(t, func() bool {
 		r := status()
 		return r.Detail != nil && r.RunID != first && r.Executions == 3 && r.State == contract.RunRunning
-	}, time.Minute, 50*time.Millisecond)
+	}, 5*time.Minute, 50*time.Millisecond)
 	require.Eventually(t, func() bool { // the third execution is the last
 		d, err := c.DescribeWorkflowExecution(t.Context(), long, "")
 		return err == nil && d.GetWorkflowExecutionInfo().GetHistoryLength() > 3
-	}, time.Minute, 50*time.Millisecond)
+	}, 5*time.Minute, 50*time.Millisecond)
 	require.True(t, started(long, first).Equal(status().StartTime))
 	out, _, _ := cli("status", long)
 	local := func(s string) string {
@@ -109,7 +109,7 @@ func TestAContinuedRun(t *testing.T) {
 				}
 			}
 			return right == 3
-		}, time.Minute, 100*time.Millisecond)
+		}, 5*time.Minute, 100*time.Millisecond)
 	}
 	r := status()
 	require.True(t, started(long, first).Equal(r.StartTime))

@@ -63,7 +63,7 @@ func TestWhatIsHeld(t *testing.T) {
 				Activity: &workflowservice.PauseActivityRequest_Id{Id: activity},
 			})
 			return err == nil
-		}, time.Minute, 20*time.Millisecond)
+		}, 5*time.Minute, 20*time.Millisecond)
 	}
 	pause("held", "node/a")
 	pause("held/child", "node/c")

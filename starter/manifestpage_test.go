@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/conform"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/npm"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/trust"
@@ -80,6 +81,7 @@ func TestWorkflow(t *testing.T) {
 // TestManifestPages runs what docs/trust.md shows of manifests, and the workflow's steps that check
 // and sign, on a public server.
 func TestManifestPages(t *testing.T) {
+	lengthy.Skip(t)
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	write := func(name, text string) { require.NoError(t, os.WriteFile(in(name), []byte(text), 0o600)) }

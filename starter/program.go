@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/term"
 
@@ -37,8 +36,6 @@ type Program struct {
 	action func(context.Context) error
 	// closers end what Run has begun, in reverse order.
 	closers []func() error
-	// askTime is how long one MCP server may take to say what it offers; 0 is the constant's.
-	askTime time.Duration
 	// shown shows a run while others say something, too, or is nil.
 	shown *screen
 	// ignored reports that it was said that the file of a chimera dev that has ended is ignored.

@@ -59,7 +59,7 @@ func TestATaskThatWasAnswered(t *testing.T) {
 	c := stand(t, payload.Sealing{})
 	run, err := c.ExecuteWorkflow(t.Context(), sdk.StartWorkflowOptions{ID: "r", TaskQueue: contract.QueueEngine}, contract.WorkflowType)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	task, err := c.WorkflowService().PollWorkflowTaskQueue(ctx, &workflowservice.PollWorkflowTaskQueueRequest{
 		Namespace: "default", TaskQueue: &taskqueuepb.TaskQueue{Name: contract.QueueEngine}, Identity: "somebody",
@@ -172,7 +172,7 @@ func testTaskFails(t *testing.T, sealing payload.Sealing, cause string) {
 	imitate(t, c, func(workflow.Context, contract.Start) error { panic("boom") })
 
 	// Queries are refused from the third attempt on.
-	require.Eventually(t, func() bool { status("early"); return r.Stuck != nil && r.Stuck.Attempt >= 3 }, time.Minute, 100*time.Millisecond)
+	require.Eventually(t, func() bool { status("early"); return r.Stuck != nil && r.Stuck.Attempt >= 3 }, 5*time.Minute, 100*time.Millisecond)
 	require.Equal(t, client.ReasonTask, r.Stuck.Reason)
 	require.Contains(t, r.Stuck.Cause, cause)
 	require.Contains(t, r.Stuck.Hint, "chimera terminate early")
@@ -197,7 +197,7 @@ func testTaskFails(t *testing.T, sealing payload.Sealing, cause string) {
 	go func() {
 		ended <- cliWith(plan, &waited, "start", "-", "--id", "late", "--wait", "--format", "json")
 	}()
-	require.Eventually(t, func() bool { return strings.Contains(waited.String(), "the run does not go on") }, time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(waited.String(), "the run does not go on") }, 5*time.Minute, 50*time.Millisecond)
 	require.Contains(t, waited.String(), cause)
 	select {
 	case code := <-ended:
@@ -217,13 +217,11 @@ func cliWith(stdin string, said *lines, args ...string) int {
 // TestARunWhosePlanIsGone: it says that it waits for the store, and goes on once the
 // plan is back.
 func TestARunWhosePlanIsGone(t *testing.T) {
+	lengthy.Skip(t)
 	ring, err := payload.ParseKeys([]string{"a:" + strings.Repeat("0123456789abcdef", 4)})
 	require.NoError(t, err)
 	for name, sealing := range map[string]payload.Sealing{"plain": {}, "sealed": {Keys: ring}} {
 		t.Run(name, func(t *testing.T) {
-			if name == "plain" {
-				lengthy.Skip(t)
-			}
 			c := stand(t, sealing)
 			dir := t.TempDir()
 			engine := func() *host.Host {
@@ -237,7 +235,7 @@ func TestARunWhosePlanIsGone(t *testing.T) {
 			}
 			h := engine()
 			const plan = `{"apiVersion":"chimera/v1","kind":"Plan","name":"p","version":"1","agent":"a","input_schema":{"type":"object"},"output_schema":{"type":"object"},
-				"nodes":[{"id":"s","template":"engine/sleep","timeout_ms":60000,"with":{"ms":30000}}],"edges":[]}`
+				"nodes":[{"id":"s","template":"engine/sleep","timeout_ms":3600000,"with":{"ms":3500000}}],"edges":[]}`
 			run, err := c.ExecuteWorkflow(t.Context(), sdk.StartWorkflowOptions{ID: "r", TaskQueue: contract.QueueEngine}, contract.WorkflowType, contract.Start{Source: plan})
 			require.NoError(t, err)
 			stage.Until(t, "it runs", func() bool {

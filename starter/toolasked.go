@@ -64,7 +64,7 @@ func askEach[T any](ctx context.Context, p *Program, names []string, ask asking[
 			select {
 			case slots <- struct{}{}:
 				defer func() { <-slots }()
-				r.answer, r.err = askIt(ctx, cmp.Or(p.askTime, askTime), c, name, ask)
+				r.answer, r.err = askIt(ctx, c, name, ask)
 			case <-ctx.Done():
 				r.err = unanswered("it was not asked: interrupted")
 			}
@@ -98,15 +98,15 @@ func askOne[T any](ctx context.Context, p *Program, name string, ask asking[T]) 
 	return answers[name], cmp.Or(err, failed[name])
 }
 
-// askIt asks a server of a configuration, which may take as long as bound says.
-func askIt[T any](ctx context.Context, bound time.Duration, c config.Config, name string, ask asking[T]) (answer T, err error) {
+// askIt asks a server of a configuration, which may take askTime.
+func askIt[T any](ctx context.Context, c config.Config, name string, ask asking[T]) (answer T, err error) {
 	server, secrets, err := serverOf(c, name)
 	if err != nil {
 		return answer, err
 	}
 	issued := redact.New(nil)
 	pool := askedPool{mcp.NewPool(map[string]mcp.Server{name: server}, mcp.Options{Logger: slog.New(slog.DiscardHandler), Issued: issued.Add}), server, issued, secrets}
-	ctx, cancel := context.WithTimeout(ctx, bound)
+	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	answer, err = ask(ctx, pool, name)
 	late := err != nil && ctx.Err() == context.DeadlineExceeded
@@ -118,7 +118,7 @@ func askIt[T any](ctx context.Context, bound time.Duration, c config.Config, nam
 	}
 	f := noAnswer(err, issued, secrets)
 	if late {
-		f = f.withHint("A server has %s to start, and to say what it offers.", bound)
+		f = f.withHint("A server has %s to start, and to say what it offers.", askTime)
 	}
 	if denied := (*dial.Denied)(nil); errors.As(err, &denied) {
 		f = f.withHint("If the server is meant to be there, set mcpServers.%s.addresses, such as [\"%s/%d\"].", name, denied.Addr, denied.Addr.BitLen())

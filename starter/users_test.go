@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/store"
 )
@@ -13,6 +14,7 @@ import (
 // TestDatabaseUsers: whoever applies, publishes, prunes or erases is another user of the
 // database, and a command says which it needs.
 func TestDatabaseUsers(t *testing.T) {
+	lengthy.Skip(t)
 	database := pgtest.URL(t)
 	d := &desk{t.TempDir(), nil}
 	d.write(t, "chimera.yaml", `

@@ -48,11 +48,11 @@ func testValues(t *testing.T, sealing payload.Sealing, key string) {
 	node := func(id string, timeout int) string {
 		return fmt.Sprintf(`{"id":%q,"template":"engine/pass","timeout_ms":%d,%s}`, id, timeout, schema)
 	}
-	nodes, edges := []string{node("local", 500), `{"id":"broken","template":"engine/fail","timeout_ms":3000,"with":{"message":"on purpose"}}`, node("after", 3000), node("long", 60000)},
+	nodes, edges := []string{node("local", 500), `{"id":"broken","template":"engine/fail","timeout_ms":10000,"with":{"message":"on purpose"}}`, node("after", 10_000), node("long", 60000)},
 		[]string{`"$input.x -> local.x"`, `"local.x -> n0.x"`, `{"from_node":"broken","from_port":"$error","to_node":"after","to_port":"e","edge_type":"error","required":true}`, `"$input.x -> after.x"`, `"$input.x -> long.x"`, `"long.x -> $output.y"`}
 	const chain = 20
 	for i := range chain {
-		nodes = append(nodes, node(fmt.Sprintf("n%d", i), 3000))
+		nodes = append(nodes, node(fmt.Sprintf("n%d", i), 10_000))
 		if i > 0 {
 			edges = append(edges, fmt.Sprintf(`"n%d.x -> n%d.x"`, i-1, i))
 		}
