@@ -1,5 +1,5 @@
 // Package sagas draws plans with effects, works out by a model of its own what their runs
-// may do and must undo, runs them on a real Temporal server with a tool that fails, hangs
+// may do and must undo, runs them on a real Temporal server with a tool that fails, dies
 // and kills its worker, cancels some, and holds the tool's own journal against the model.
 //
 //	plan.go      a plan with effects, which writes itself

@@ -16,7 +16,10 @@ func (m *maker) chance(percent int) bool { return m.IntN(100) < percent }
 
 // Draw returns the plan of a seed. Only deadly ones kill workers.
 func Draw(seed uint64, deadly bool) *Plan {
-	m := &maker{Rand: rand.New(rand.NewPCG(seed, 0x5341474153)), p: &Plan{Seed: seed, CancelAt: -1, CancelAgain: -1}, deadly: deadly}
+	m := &maker{Rand: rand.New(rand.NewPCG(seed, 0x5341474153)), p: &Plan{Seed: seed, CancelAt: -1, CancelAgain: -1, TimeoutMS: 60_000}, deadly: deadly}
+	if deadly { // calls of a worker that is killed end no sooner
+		m.p.TimeoutMS = 8000
+	}
 	effects := 1 + m.IntN(4)
 	if m.chance(20) {
 		effects = 1 + m.IntN(12)
@@ -123,7 +126,7 @@ func (m *maker) rescued(n *Node) *Node {
 			return n
 		}
 		n.Verify = Truth // what happened is known, whatever is killed
-	case Hang, Late:
+	case Vanish, Lose:
 		if n.Verify == Truth || len(n.Undo) == 0 || m.chance(30) {
 			return n
 		}
@@ -156,7 +159,7 @@ func (m *maker) effect() *Node {
 	case m.chance(20):
 		n.Does = m.fault()
 	case m.chance(8):
-		n.Does, n.Verify = []Does{Hang, Late}[m.IntN(2)], Never
+		n.Does, n.Verify = []Does{Vanish, Lose}[m.IntN(2)], Never
 	}
 	if !m.chance(80) {
 		return n
@@ -192,7 +195,7 @@ func (m *maker) effect() *Node {
 
 // fault is something that goes wrong.
 func (m *maker) fault() Does {
-	all := []Does{Refuse, Refuse, Tear, Garble, Hang, Late, Once, Rejected}
+	all := []Does{Refuse, Refuse, Tear, Garble, Vanish, Lose, Once, Rejected}
 	if m.deadly && m.chance(25) {
 		all = []Does{Dies, Died}
 	}

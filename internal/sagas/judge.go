@@ -106,7 +106,7 @@ func (t *trial) began(n *Node) {
 			continue
 		}
 		earlier := t.j.of(operation(x.Op), x.ID)
-		if len(earlier) == 0 && x.Does != Rejected && operation(x.Op) != "" && !t.s.Killed && !starves(x) {
+		if len(earlier) == 0 && x.Does != Rejected && operation(x.Op) != "" && !t.s.Killed {
 			t.find("%s was called, and %s before it was not", n.ID, x.ID)
 		}
 		if x.ID == n.Rescues && n.From == outcomeUnknown {
@@ -166,7 +166,7 @@ func (t *trial) ended() {
 			t.find("the run has failed as %s at %q, which is handled", t.s.Kind, t.s.Node)
 		}
 		for _, x := range t.p.Nodes {
-			if t.g.before(x, n) && operation(x.Op) != "" && x.Does != Rejected && !t.s.Killed && !starves(x) && len(t.j.of(operation(x.Op), x.ID)) == 0 {
+			if t.g.before(x, n) && operation(x.Op) != "" && x.Does != Rejected && !t.s.Killed && len(t.j.of(operation(x.Op), x.ID)) == 0 {
 				t.find("the run has failed at %s, and %s before it was not called", n.ID, x.ID)
 			}
 		}
@@ -240,7 +240,7 @@ func (t *trial) consistent(n *Node, r row, comp, not bool, calls []*call) string
 			return name + " was called, and does not run"
 		}
 		// What was not called has not succeeded, whatever was killed.
-		excused := u.Does == Rejected || t.s.Killed || starves(u) || slices.ContainsFunc(n.Undo, func(x *Node) bool {
+		excused := u.Does == Rejected || t.s.Killed || slices.ContainsFunc(n.Undo, func(x *Node) bool {
 			m, _ := g.fails(x)
 			return x != u && m && !g.before(x, u) && !g.before(u, x)
 		})

@@ -55,7 +55,7 @@ gone look a - - 9
 func toldUnknown() (*Plan, *Seen) {
 	p := &Plan{Seed: 1, CancelAt: -1, CancelAgain: -1, Nodes: []*Node{
 		{ID: "a", Op: Write, Does: OK, Undo: []*Node{{ID: "a1", Op: Erase, Does: OK}}},
-		{ID: "b", Op: Write, Does: Late, Needs: []string{"a"}, Undo: []*Node{{ID: "b1", Op: Erase, Does: OK}}},
+		{ID: "b", Op: Write, Does: Lose, Needs: []string{"a"}, Undo: []*Node{{ID: "b1", Op: Erase, Does: OK}}},
 		{ID: "c", Op: Write, Does: OK, Rescues: "b", From: outcomeUnknown},
 	}}
 	return p, &Seen{

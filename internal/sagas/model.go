@@ -69,16 +69,11 @@ func rows(n *Node, calls []*call, killed bool) []row {
 		return after(calls[len(calls)-1], n.Verify, killed)
 	}
 	out := []row{{absent, nothing}}
-	if killed || starves(n) {
+	if killed { // between the claim and the call
 		out = append(append(out, row{released, nothing}), after(&call{}, n.Verify, true)...)
 	}
 	return out
 }
-
-// starves reports whether the time of a node's call is so short that it may be over, on a
-// machine with much to do, before the tool has written anything down. The same happens
-// where a worker is killed between the claim and the call.
-func starves(n *Node) bool { return timeout(n.Does) == hangs }
 
 // ends returns how a node that runs may end.
 func ends(n *Node, calls []*call, killed bool) (out []state) {
@@ -98,7 +93,7 @@ func ends(n *Node, calls []*call, killed bool) (out []state) {
 	}
 	if len(calls) == 0 {
 		calls = scripted(n)
-		if killed || starves(n) {
+		if killed {
 			out = append(out, unsent) // it was not even started
 			if n.Verify != Truth {
 				out = append(out, outcomeUnknown)
@@ -135,9 +130,9 @@ func scripted(n *Node) (out []*call) {
 			c.did, c.answer = true, "error"
 		case n.Does == Garble:
 			c.did, c.answer = true, "garbage"
-		case n.Does == Late, n.Does == Died:
+		case n.Does == Lose, n.Does == Died:
 			c.did = true
-		case n.Does == Hang, first && (n.Does == Once || n.Does == Dies):
+		case n.Does == Vanish, first && (n.Does == Once || n.Does == Dies):
 		case n.Does == Pretend:
 			c.answer = "ok"
 		default:

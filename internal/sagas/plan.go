@@ -29,11 +29,11 @@ const (
 	Refuse Does = "refuse"
 	Tear   Does = "tear"
 	Garble Does = "garble"
-	// Hang never answers and has no effect; Late has it first. Once is Hang at the first
-	// call, and OK then.
-	Hang Does = "hang"
-	Late Does = "late"
-	Once Does = "once"
+	// Vanish dies without an answer and without the effect; Lose has it first. Once is Vanish
+	// at the first call, and OK then.
+	Vanish Does = "vanish"
+	Lose   Does = "lose"
+	Once   Does = "once"
 	// Dies kills the worker before the effect, at the first call only, and Died after it.
 	Dies Does = "dies"
 	Died Does = "died"
@@ -83,6 +83,8 @@ type Plan struct {
 	Nodes      []*Node
 	Parallel   int
 	DeadlineMS int64
+	// TimeoutMS is that of calls.
+	TimeoutMS int
 	// CancelAt is how many lines the journal has when the run is cancelled, and is negative
 	// if it is not. It is cancelled once more when there are CancelAgain.
 	CancelAt, CancelAgain int
@@ -91,21 +93,7 @@ type Plan struct {
 // Run names the run of the plan.
 func (p *Plan) Run() string { return fmt.Sprintf("s%d", p.Seed) }
 
-// Timeouts of calls that answer, and of those that do not, in milliseconds.
-const (
-	answers = 8000
-	hangs   = 1000
-)
-
 type object = map[string]any
-
-func timeout(d Does) int {
-	switch d {
-	case Hang, Late, Once, Dies, Died:
-		return hangs
-	}
-	return answers
-}
 
 // Source writes the plan as JSON.
 func (p *Plan) Source() (string, error) {
@@ -122,7 +110,7 @@ func (p *Plan) Source() (string, error) {
 			return
 		}
 		with := object{"run": p.Run(), "does": string(n.Does)}
-		o["with"], o["timeout_ms"] = with, timeout(n.Does)
+		o["with"], o["timeout_ms"] = with, p.TimeoutMS
 		if of == "" {
 			with["id"] = n.ID
 		} else {
@@ -138,7 +126,7 @@ func (p *Plan) Source() (string, error) {
 		o["commit_policy"], o["retry_policy"] = policy, object{"max_retries": n.Retries, "on": []string{"unsent"}, "initial_ms": 1}
 		if n.Verify != Never {
 			id := "look-" + string(n.Verify)
-			looks[id] = object{"id": id, "template": "book/look"}
+			looks[id] = object{"id": id, "template": "book/look", "timeout_ms": p.TimeoutMS}
 			asks := object{"run": p.Run(), "id": "${args.id}", "does": string(n.Verify)}
 			if of != "" {
 				asks["step"] = n.ID

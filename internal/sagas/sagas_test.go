@@ -10,7 +10,6 @@ import (
 
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/host"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/internal/stage"
 )
 
@@ -35,7 +34,6 @@ func deadly(seed uint64) bool { return seed%4 == 0 }
 // TestRandomSagas: whatever fails, is cancelled, late or killed, the tool's own journal is
 // as the model says.
 func TestRandomSagas(t *testing.T) {
-	raced.Skip(t)
 	n := uint64(*plans)
 	if testing.Short() {
 		n /= 4

@@ -12,7 +12,7 @@ templates:
      input_schema: {type: object, properties: {run: {type: string}, id: {type: string}, step: {type: string}, does: {type: string}, page: {type: integer}}, required: [run, id, step, does]},
      output_schema: {type: object, properties: {page: {type: integer}}, required: [page]},
      trust_requirement: allow_auto, status: allow_auto, trusted_output: true}
-  - {provider_type: skill, provider_name: book, operation: look, mode: deter, effect_class: pure, timeout_ms: 8000, retry_policy: {max_retries: 0},
+  - {provider_type: skill, provider_name: book, operation: look, mode: deter, effect_class: pure, timeout_ms: 60000, retry_policy: {max_retries: 0},
      input_schema: {type: object, properties: {run: {type: string}, id: {type: string}, step: {type: string}, does: {type: string}}, required: [run, id, does]},
      output_schema: {type: object, properties: {there: {type: boolean}}, required: [there]},
      trust_requirement: allow_auto, status: allow_auto, trusted_output: true}
@@ -44,6 +44,7 @@ page=-; case $in in *'"page":'*) page=${in#*\"page\":}; page=${page%%[,\}]*} ;; 
 say() { echo "$1 $op $id $step $page $$" >> "$DIR/$run"; }
 first() { n=0; while read -r a b c d e; do case "$a $b $c $d" in "begin $op $id $step") n=$((n+1)) ;; esac; done < "$DIR/$run"; [ $n = 1 ]; }
 wait_long() { while :; do sleep 600; done; }
+dies() { kill -9 $$; }
 fails() { say error; echo '{"error":{"message":"as it was told"}}'; exit 1; }
 say begin
 if [ "$op" = look ]; then
@@ -62,15 +63,15 @@ if [ "$op" = look ]; then
 fi
 case $does in
 refuse) fails ;;
-hang) wait_long ;;
-once) if first; then wait_long; fi ;;
+vanish) dies ;;
+once) if first; then dies; fi ;;
 dies) if first; then kill -9 $PPID; wait_long; fi ;;
 pretend) say ok; echo '{"page":7}'; exit 0 ;;
 esac
 say did
 case $does in
 tear) fails ;;
-late) wait_long ;;
+lose) dies ;;
 died) kill -9 $PPID; wait_long ;;
 garble) say garbage; echo 'no JSON'; exit 0 ;;
 esac
