@@ -1,6 +1,7 @@
 package activities_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -202,6 +203,38 @@ func TestAGuardianAloneStatesNothing(t *testing.T) {
 	i, err := a.Ledger().Invocation(t.Context(), b.Actions[0].Invocation)
 	require.NoError(t, err)
 	require.Equal(t, ledger.Unknown, i.State, fmt.Sprint(i.Attempt))
+}
+
+// TestNobodyStatesTooEarly: a guardian that asks before whatever the call has sent has arrived
+// gets statements that do not count: what people did not find then may have happened since.
+func TestNobodyStatesTooEarly(t *testing.T) {
+	t.Parallel()
+	a := stage.ActBy(t, "book", notes, outcomeCatalog, outcomePolicy)
+	eve, leo := a.Enrol(t, "eve", "operator"), a.Enrol(t, "leo", "operator")
+	calls := make(chan contract.Call, 9)
+	stage.Instead(t, contract.QueueEffects, func(_ context.Context, asked any) (any, error) {
+		calls <- asked.(contract.Call)
+		return nil, nil
+	})
+	run := a.Start(t, "early", a.Publish(t, notePlan), `{"line":"one"}`)
+	b := a.Asked(t, run, 1)[0]
+	i, err := a.Ledger().Invocation(t.Context(), b.Actions[0].Invocation)
+	require.NoError(t, err)
+	r, _, err := approval.ParseRequest(b.Request)
+	require.NoError(t, err)
+	r.Opened = *i.CallNotAfter
+	b.Request, err = r.Encode()
+	require.NoError(t, err)
+	call := <-calls
+	call.Permit, call.Stated = nil, &contract.Approved{Request: b.Request}
+	for _, s := range []stage.Signer{eve, leo} {
+		call.Stated.Envelopes = append(call.Stated.Envelopes, s.Sign(t, b, approval.NotExecuted, nil))
+	}
+	require.ErrorContains(t, stage.Ask(t, contract.QueueEffects, "book/note", call, nil), "before whatever the call has sent had arrived")
+	i, err = a.Ledger().Invocation(t.Context(), i.ID)
+	require.NoError(t, err)
+	require.Equal(t, ledger.Unknown, i.State)
+	require.Equal(t, []string{"note one"}, a.Written(t))
 }
 
 // TestUnknownIsNotHandled: no error edge handles a call of unknown outcome. The run ends, and

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
@@ -15,6 +16,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
 
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
@@ -339,4 +341,21 @@ func kindOf(e *temporal.ApplicationError) contract.Kind {
 		return contract.Kind(kind)
 	}
 	return contract.Kind(e.Type())
+}
+
+// parsed reads a policy.
+func parsed(t *testing.T, text string) *policy.Bundle {
+	t.Helper()
+	b, ds := policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(text)})
+	require.False(t, ds.HasErrors())
+	return b
+}
+
+// rogueDecide asks the guardian in place of a run.
+func rogueDecide(ctx workflow.Context, call contract.Call) (contract.Decided, error) {
+	var out contract.Decided
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue: contract.QueueGuardian, StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+	}), contract.ActivityDecide, call).Get(ctx, &out)
+	return out, err
 }

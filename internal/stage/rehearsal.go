@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
@@ -22,6 +23,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
@@ -87,6 +89,7 @@ func sceneOf(t testing.TB) *scene {
 	}
 	s := &scene{
 		t: t, runs: map[string]*rehearsed{}, workflows: map[string]any{}, activities: map[string]any{}, nodes: map[string]nodes{},
+		instead: map[string]Stand{},
 	}
 	if scenes.all == nil {
 		scenes.all = map[string]*scene{}
@@ -116,6 +119,8 @@ type scene struct {
 	// queue.
 	workflows, activities map[string]any
 	nodes                 map[string]nodes
+	// instead are what [Instead] has set, by activity or queue.
+	instead map[string]Stand
 }
 
 // part is what the worker of one queue runs.
@@ -154,24 +159,61 @@ func (s *scene) register(env *testsuite.TestWorkflowEnvironment) {
 	for name, w := range s.workflows {
 		env.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})
 	}
-	for name, a := range s.activities {
-		env.RegisterActivityWithOptions(reflect.MakeFunc(reflect.TypeOf(a), func(args []reflect.Value) []reflect.Value {
-			s.mu.Lock()
-			now := s.activities[name]
-			s.mu.Unlock()
-			return reflect.ValueOf(now).Call(args)
-		}).Interface(), activity.RegisterOptions{Name: name})
+	for name := range s.activities {
+		env.RegisterActivityWithOptions(s.activity(name), activity.RegisterOptions{Name: name})
 	}
 	env.RegisterDynamicActivity(func(ctx context.Context, args converter.EncodedValues) (contract.Outcome, error) {
-		queue := activity.GetInfo(ctx).TaskQueue
-		s.mu.Lock()
-		call := s.nodes[queue]
-		s.mu.Unlock()
-		if call == nil {
-			return contract.Outcome{}, fmt.Errorf("no host serves the queue %s", queue)
-		}
-		return call(ctx, args)
+		return s.node(ctx, activity.GetInfo(ctx).TaskQueue, args)
 	}, activity.DynamicRegisterOptions{})
+}
+
+// activity is what is called of that name: the activity of the host which began last, or what
+// stands in its place.
+func (s *scene) activity(name string) any {
+	a := reflect.TypeOf(s.activities[name])
+	return reflect.MakeFunc(a, func(args []reflect.Value) []reflect.Value {
+		s.mu.Lock()
+		now, stand := s.activities[name], s.instead[name]
+		s.mu.Unlock()
+		if stand != nil {
+			answer, err := stand(args[0].Interface().(context.Context), args[1].Interface())
+			if answer != nil || err != nil {
+				out := []reflect.Value{reflect.Zero(a.Out(0)), reflect.Zero(reflect.TypeFor[error]())}
+				if answer != nil {
+					out[0] = reflect.ValueOf(answer)
+				}
+				if err != nil {
+					out[1] = reflect.ValueOf(err)
+				}
+				return out
+			}
+		}
+		return reflect.ValueOf(now).Call(args)
+	}).Interface()
+}
+
+// node calls a node on a queue.
+func (s *scene) node(ctx context.Context, queue string, args converter.EncodedValues) (contract.Outcome, error) {
+	s.mu.Lock()
+	call, stand := s.nodes[queue], s.instead[queue]
+	s.mu.Unlock()
+	if stand != nil {
+		var c contract.Call
+		if err := args.Get(&c); err != nil {
+			return contract.Outcome{}, err
+		}
+		answer, err := stand(ctx, c)
+		if err != nil {
+			return contract.Outcome{}, err
+		}
+		if answer != nil {
+			return answer.(contract.Outcome), nil
+		}
+	}
+	if call == nil {
+		return contract.Outcome{}, fmt.Errorf("no host serves the queue %s", queue)
+	}
+	return call(ctx, args)
 }
 
 // GetWorkflowHistory implements client.Client: it fails the test.
@@ -229,7 +271,7 @@ func (s *scene) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOptions
 func (s *scene) begin(o client.StartWorkflowOptions, kind any, args []any, origin string) *rehearsed {
 	r := &rehearsed{
 		scene: s, id: o.ID, root: uuid.NewString(), origin: origin, options: o, kind: kind, args: args,
-		free: make(chan struct{}), done: make(chan struct{}),
+		free: make(chan struct{}), pass: make(chan time.Duration), done: make(chan struct{}),
 	}
 	if origin == "" {
 		r.origin = r.root
@@ -301,6 +343,9 @@ func (s *scene) UpdateWorkflow(ctx context.Context, o client.UpdateWorkflowOptio
 	}) {
 		return nil, serviceerror.NewNotFound("the run has ended")
 	}
+	if o.WaitForStage == client.WorkflowUpdateStageAccepted {
+		return u, nil
+	}
 	select {
 	case <-u.done:
 	case <-r.done:
@@ -316,6 +361,20 @@ func (s *scene) UpdateWorkflow(ctx context.Context, o client.UpdateWorkflowOptio
 }
 
 // DescribeWorkflowExecution implements client.Client.
-func (s *scene) DescribeWorkflowExecution(context.Context, string, string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
-	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{}}, nil
+func (s *scene) DescribeWorkflowExecution(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	r, err := s.run(id)
+	if err != nil {
+		return nil, err
+	}
+	info := &workflowpb.WorkflowExecutionInfo{
+		Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: r.root}, FirstRunId: r.origin,
+		Type: &commonpb.WorkflowType{Name: contract.WorkflowType}, Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING,
+	}
+	if r.over() {
+		info.CloseTime, info.Status = timestamppb.Now(), enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
+		if r.err != nil {
+			info.Status = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
+		}
+	}
+	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: info}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -52,7 +53,12 @@ func (u *updated) RunID() string { return "" }
 func (u *updated) UpdateID() string { return "" }
 
 // Get implements client.WorkflowUpdateHandle.
-func (u *updated) Get(_ context.Context, into any) error {
+func (u *updated) Get(ctx context.Context, into any) error {
+	select {
+	case <-u.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if u.err != nil || into == nil {
 		return u.err
 	}
@@ -73,12 +79,15 @@ type rehearsed struct {
 	options      client.StartWorkflowOptions
 	kind         any
 	args         []any
-	// free is closed when timers need not wait any more.
+	// free is closed when timers need not wait any more, and pass gets how long they need not.
 	free chan struct{}
+	pass chan time.Duration
 
 	mu sync.Mutex
 	// now is the execution that goes on, or the last one.
 	now *execution
+	// past is how many events the executions before had.
+	past int
 
 	// done is closed when the run has ended, with err.
 	done chan struct{}
@@ -91,6 +100,8 @@ type execution struct {
 	// started is closed when its workflow has begun, and ended when it takes no callback any
 	// more.
 	started, ended chan struct{}
+	// length is that of its history, and timers of those that it has started.
+	length, timers atomic.Int64
 }
 
 // holding is an activity that lasts for as long as time is to be real: while one is under
@@ -115,12 +126,13 @@ func (r *rehearsed) execute(continued bool) *execution {
 	}
 	r.scene.register(x.env)
 	x.counts()
-	x.env.RegisterActivityWithOptions(func(ctx context.Context) error {
+	x.env.RegisterActivityWithOptions(func(ctx context.Context) (passes time.Duration, err error) {
 		select {
 		case <-r.free:
+		case passes = <-r.pass:
 		case <-x.ended:
 		}
-		return nil
+		return passes, nil
 	}, activity.RegisterOptions{Name: holding})
 	return x
 }
@@ -128,14 +140,14 @@ func (r *rehearsed) execute(continued bool) *execution {
 // counts keeps the length of the history that a server would have, about: a run goes by it
 // when it continues as new.
 func (x *execution) counts() {
-	length := 3
-	add := func(events int) {
-		length += events
-		x.env.SetCurrentHistoryLength(length)
-	}
+	add := func(events int64) { x.env.SetCurrentHistoryLength(int(x.length.Add(events))) }
+	add(3)
 	x.env.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) { add(6) })
 	x.env.SetOnLocalActivityStartedListener(func(*activity.Info, context.Context, []any) { add(1) })
-	x.env.SetOnTimerScheduledListener(func(string, time.Duration) { add(2) })
+	x.env.SetOnTimerScheduledListener(func(string, time.Duration) {
+		x.timers.Add(1)
+		add(2)
+	})
 }
 
 // play executes the run, and those as which it continues.
@@ -156,6 +168,7 @@ func (r *rehearsed) play(args []any) {
 		last := x
 		x = r.execute(true)
 		r.mu.Lock()
+		r.past += int(last.length.Load())
 		r.now = x
 		r.mu.Unlock()
 		close(last.ended)
@@ -268,9 +281,20 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 	if info := workflow.GetInfo(ctx); info.ParentWorkflowExecution == nil {
 		info.WorkflowExecution.RunID, info.FirstRunID, info.OriginalRunID = i.run.root, i.run.origin, i.run.origin
 		beside, _ := workflow.NewDisconnectedContext(ctx)
-		workflow.ExecuteActivity(workflow.WithActivityOptions(beside, workflow.ActivityOptions{
-			TaskQueue: contract.QueueEngine, StartToCloseTimeout: 24 * time.Hour,
-		}), holding)
+		beside = workflow.WithActivityOptions(beside, workflow.ActivityOptions{
+			TaskQueue: contract.QueueEngine, StartToCloseTimeout: 365 * 24 * time.Hour,
+		})
+		hold := func() workflow.Future { return workflow.ExecuteActivity(beside, holding) }
+		held := hold()
+		workflow.Go(beside, func(ctx workflow.Context) {
+			for {
+				var passes time.Duration
+				if held.Get(ctx, &passes) != nil || passes == 0 || workflow.Sleep(ctx, passes) != nil {
+					return
+				}
+				held = hold()
+			}
+		})
 		close(i.started)
 	}
 	return i.Next.ExecuteWorkflow(ctx, in)

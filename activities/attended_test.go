@@ -1,4 +1,4 @@
-package host_test
+package activities_test
 
 import (
 	"strings"
@@ -7,11 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/approval"
-	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/stage"
-	"chimera.ai/engine/policy"
 )
 
 // liftedPolicy asks people about long lines only, and unattendedPolicy about none.
@@ -32,61 +30,53 @@ const sendPlan = `{apiVersion: chimera/v1, kind: Plan, name: sends, version: "1"
 // TestIrreversibleIsAttended: an irreversible effect that nobody is asked to approve is
 // rejected, one that people lift happens, and so does one that the policy lets go unattended.
 func TestIrreversibleIsAttended(t *testing.T) {
-	stage.Parallel(t)
-	a := actBy(t, "post", posts, postCatalog, liftedPolicy)
-	eve := a.enrol(t, "eve", "editor")
-	digest := a.publish(t, sendPlan)
-	a.weather(t, "sun")
-	f := failureOf(t, stage.Await(t, a.h.Client(), a.start(t, "short", digest, `{"line":"short"}`), nil))
+	t.Parallel()
+	a := stage.ActBy(t, "post", posts, postCatalog, liftedPolicy)
+	eve := a.Enrol(t, "eve", "editor")
+	digest := a.Publish(t, sendPlan)
+	weather(t, a, "sun")
+	f := a.Fails(t, a.Start(t, "short", digest, `{"line":"short"}`))
 	require.Equal(t, contract.Rejected, f.Kind, f.Message)
 	require.Contains(t, f.Message, "no_approval")
-	require.Empty(t, a.written(t))
+	require.Empty(t, a.Written(t))
 
-	run := a.start(t, "long", digest, `{"line":"quite long"}`)
-	b := a.asked(t, run, 1)[0]
-	require.True(t, a.update(t, run, eve.Sign(t, b, approval.Approve, nil)).Accepted)
-	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
-	require.Equal(t, []string{`{"line":"quite long"}`}, a.written(t))
+	run := a.Start(t, "long", digest, `{"line":"quite long"}`)
+	b := a.Asked(t, run, 1)[0]
+	a.Sign(t, run, b, approval.Approve, eve)
+	require.NoError(t, a.Await(t, run, nil))
+	require.Equal(t, []string{`{"line":"quite long"}`}, a.Written(t))
 
-	a.options.Policy = parsed(t, unattendedPolicy)
-	a.again(t)
-	require.NoError(t, stage.Await(t, a.h.Client(), a.start(t, "unattended", digest, `{"line":"short"}`), nil))
-	require.Len(t, a.written(t), 2)
+	a.Options.Policy = stage.Bundle(t, unattendedPolicy)
+	a.Again(t)
+	require.NoError(t, a.Await(t, a.Start(t, "unattended", digest, `{"line":"short"}`), nil))
+	require.Len(t, a.Written(t), 2)
 
 	// Effects does not know whether there is money. Those who may lift that there is none have
 	// signed.
-	a.options.Policy = parsed(t, liftedPolicy)
-	a.again(t)
-	a.budget(t, "1.00")
-	run = a.start(t, "unpriced", digest, `{"line":"short"}`)
-	b = a.asked(t, run, 1)[0]
-	require.True(t, a.update(t, run, eve.Sign(t, b, approval.Approve, nil)).Accepted)
-	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
-	require.Len(t, a.written(t), 3)
+	a.Options.Policy = stage.Bundle(t, liftedPolicy)
+	a.Again(t)
+	a.Budget(t, "1.00")
+	run = a.Start(t, "unpriced", digest, `{"line":"short"}`)
+	b = a.Asked(t, run, 1)[0]
+	a.Sign(t, run, b, approval.Approve, eve)
+	require.NoError(t, a.Await(t, run, nil))
+	require.Len(t, a.Written(t), 3)
 }
 
 // TestAGuardianAloneLetsNothingGoUnattended: effects finds in its own policy that somebody must
 // approve an irreversible effect, whatever the guardian's says.
 func TestAGuardianAloneLetsNothingGoUnattended(t *testing.T) {
-	stage.Parallel(t)
-	a := actBy(t, "post", posts, postCatalog, liftedPolicy)
-	digest := a.publish(t, sendPlan)
-	a.weather(t, "sun")
-	other := a.options
-	other.Roles, other.Policy = []host.Role{host.RoleGuardian}, parsed(t, unattendedPolicy)
-	a.options.Roles = []host.Role{host.RoleEngine, host.RoleTools, host.RoleEffects}
-	a.again(t)
-	a.thieve(t, other)
-	f := failureOf(t, stage.Await(t, a.h.Client(), a.start(t, "alone", digest, `{"line":"short"}`), nil))
+	t.Parallel()
+	a := stage.ActBy(t, "post", posts, postCatalog, liftedPolicy)
+	digest := a.Publish(t, sendPlan)
+	weather(t, a, "sun")
+	other := a.Options
+	other.Roles, other.Policy = []host.Role{host.RoleGuardian}, stage.Bundle(t, unattendedPolicy)
+	a.Options.Roles = []host.Role{host.RoleEngine, host.RoleTools, host.RoleEffects}
+	a.Again(t)
+	stage.Rehearse(t, other)
+	f := a.Fails(t, a.Start(t, "alone", digest, `{"line":"short"}`))
 	require.Equal(t, contract.Blocked, f.Kind, f.Message)
 	require.Contains(t, f.Message, "the guardian permits what the policy does not allow")
-	require.Empty(t, a.written(t))
-}
-
-// parsed reads a policy.
-func parsed(t *testing.T, text string) *policy.Bundle {
-	t.Helper()
-	b, ds := policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(text)})
-	require.False(t, ds.HasErrors())
-	return b
+	require.Empty(t, a.Written(t))
 }

@@ -1,4 +1,4 @@
-package host_test
+package activities_test
 
 import (
 	"strings"
@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	enumspb "go.temporal.io/api/enums/v1"
 
 	"chimera.ai/engine/approval"
 	"chimera.ai/engine/contract"
@@ -23,21 +22,21 @@ const escalating = `{apiVersion: chimera/v1, kind: Plan, name: escalates, versio
 
 // floorAfter is the policy by which the chief is asked, too, after so long.
 func floorAfter(ms string) string {
-	return strings.Replace(actingPolicy, "unmodelled", "approval: {floor: [{groups: [{role: editor, min: 1}], escalate_after_ms: "+ms+", to: [{role: chief, min: 1}]}]}\nunmodelled", 1)
+	return strings.Replace(stage.ActingPolicy, "unmodelled", "approval: {floor: [{groups: [{role: editor, min: 1}], escalate_after_ms: "+ms+", to: [{role: chief, min: 1}]}]}\nunmodelled", 1)
 }
 
 // TestEscalation: people who do not sign are reminded, and after a while others must sign,
 // too: on the store's clock, whoever asks, and by the policy that effects have.
 func TestEscalation(t *testing.T) {
-	stage.Parallel(t)
-	a := actBy(t, "book", writes, actingCatalog, floorAfter("2500"))
-	eve, cid := a.enrol(t, "eve", "editor"), a.enrol(t, "cid", "chief")
-	digest := a.publish(t, escalating)
-	run := a.start(t, "late", digest, `{"line":"one"}`)
-	a.asked(t, run, 1)
+	t.Parallel()
+	a := stage.ActBy(t, "book", stage.Writes, stage.ActingCatalog, floorAfter("2500"))
+	eve, cid := a.Enrol(t, "eve", "editor"), a.Enrol(t, "cid", "chief")
+	digest := a.Publish(t, escalating)
+	run := a.Start(t, "late", digest, `{"line":"one"}`)
+	a.Asked(t, run, 1)
 	var b contract.BarrierStatus
 	stage.Until(t, "it is escalated, and people are reminded", func() bool {
-		s := stage.State(t, a.h.Client(), run)
+		s := stage.State(t, a.Client(), run)
 		b = s.Barriers[0]
 		// While the guardian reminds, it is what the node waits for.
 		return b.EscalatedAt != "" && b.Reminded >= 2 && strings.Contains(s.Waiting[0].Detail, "escalated to 1 of chief since ")
@@ -46,60 +45,57 @@ func TestEscalation(t *testing.T) {
 	require.Equal(t, both, b.Missing)
 	require.Equal(t, []contract.Group{{Role: "chief", Min: 1}}, b.EscalatedTo)
 	require.NotEmpty(t, b.RemindedAt)
-	stands, err := a.ledger().Barrier(t.Context(), b.ID)
+	stands, err := a.Ledger().Barrier(t.Context(), b.ID)
 	require.NoError(t, err)
 	require.False(t, stands.EscalatedAt.Time().Before(stands.EscalatesAt.Time()))
-	cost := len(events(t, a.h.Client(), run, enumspb.EVENT_TYPE_UNSPECIFIED))
-	t.Logf("%d events after %d reminders and an escalation", cost, b.Reminded)
-	require.Less(t, cost, 30+12*(b.Reminded+2), "a reminder costs what a request to the guardian costs")
+	require.Less(t, stage.Length(run), 30+12*(b.Reminded+2), "a reminder costs what a request to the guardian costs")
 
-	v := a.update(t, run, eve.Sign(t, stands, approval.Approve, nil))
+	v := a.Update(t, run, eve.Sign(t, stands, approval.Approve, nil))
 	require.True(t, v.Accepted, v.Detail)
 	require.Equal(t, contract.BarrierOpen, v.State)
 	require.Equal(t, both[:1], v.Missing, "the first groups are not enough any more")
-	require.Empty(t, a.written(t))
-	v = a.update(t, run, cid.Sign(t, stands, approval.Approve, nil))
+	require.Empty(t, a.Written(t))
+	v = a.Update(t, run, cid.Sign(t, stands, approval.Approve, nil))
 	require.True(t, v.Accepted, v.Detail)
 	require.Equal(t, contract.BarrierApproved, v.State)
-	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
-	require.Len(t, a.written(t), 1)
-	a.replays(t, run)
+	require.NoError(t, a.Await(t, run, nil))
+	require.Len(t, a.Written(t), 1)
 
 	// An escalated group can end it, too.
-	run = a.start(t, "rejected", digest, `{"line":"two"}`)
-	a.asked(t, run, 1)
-	stage.Until(t, "it is escalated", func() bool { return stage.State(t, a.h.Client(), run).Barriers[0].EscalatedAt != "" })
-	stands, err = a.ledger().Barrier(t.Context(), stage.State(t, a.h.Client(), run).Barriers[0].ID)
+	run = a.Start(t, "rejected", digest, `{"line":"two"}`)
+	a.Asked(t, run, 1)
+	stage.Until(t, "it is escalated", func() bool { return stage.State(t, a.Client(), run).Barriers[0].EscalatedAt != "" })
+	stands, err = a.Ledger().Barrier(t.Context(), stage.State(t, a.Client(), run).Barriers[0].ID)
 	require.NoError(t, err)
-	require.Equal(t, contract.BarrierRejected, a.update(t, run, cid.Sign(t, stands, approval.Reject, nil)).State)
-	require.Error(t, stage.Await(t, a.h.Client(), run, nil))
-	require.Len(t, a.written(t), 1)
+	require.Equal(t, contract.BarrierRejected, a.Update(t, run, cid.Sign(t, stands, approval.Reject, nil)).State)
+	require.Error(t, a.Await(t, run, nil))
+	require.Len(t, a.Written(t), 1)
 }
 
 // TestBeforeAnEscalation: who is asked later does not count before, however often the guardian
 // is asked, and the first groups are enough.
 func TestBeforeAnEscalation(t *testing.T) {
-	stage.Parallel(t)
-	a := actBy(t, "book", writes, actingCatalog, floorAfter("3600000"))
-	eve, cid := a.enrol(t, "eve", "editor"), a.enrol(t, "cid", "chief")
-	digest := a.publish(t, strings.Replace(escalating, "remind_every_ms: 1000", "remind_every_ms: 3600000", 1))
-	run := a.start(t, "early", digest, `{"line":"one"}`)
-	b := a.asked(t, run, 1)[0]
+	t.Parallel()
+	a := stage.ActBy(t, "book", stage.Writes, stage.ActingCatalog, floorAfter("3600000"))
+	eve, cid := a.Enrol(t, "eve", "editor"), a.Enrol(t, "cid", "chief")
+	digest := a.Publish(t, strings.Replace(escalating, "remind_every_ms: 1000", "remind_every_ms: 3600000", 1))
+	run := a.Start(t, "early", digest, `{"line":"one"}`)
+	b := a.Asked(t, run, 1)[0]
 	require.Equal(t, b.OpenedAt.Time().Add(time.Hour).Round(time.Minute), b.EscalatesAt.Time().Round(time.Minute))
 	for _, d := range []approval.Decision{approval.Approve, approval.Reject} {
-		v := a.update(t, run, cid.Sign(t, b, d, nil)) // each asks the guardian how the barrier stands
+		v := a.Update(t, run, cid.Sign(t, b, d, nil)) // each asks the guardian how the barrier stands
 		require.Equal(t, string(approval.Ineligible), v.Code, v.Detail)
 		require.Contains(t, v.Detail, "the role chief is asked from "+b.EscalatesAt.String()+" on")
 	}
-	_, err := a.ledger().EscalateBarrier(t.Context(), b.ID)
+	_, err := a.Ledger().EscalateBarrier(t.Context(), b.ID)
 	require.ErrorIs(t, err, ledger.ErrConflict)
-	_, err = a.ledger().RemindBarrier(t.Context(), b.ID)
+	_, err = a.Ledger().RemindBarrier(t.Context(), b.ID)
 	require.ErrorIs(t, err, ledger.ErrConflict)
-	stands, err := a.ledger().Barrier(t.Context(), b.ID)
+	stands, err := a.Ledger().Barrier(t.Context(), b.ID)
 	require.NoError(t, err)
 	require.Nil(t, stands.EscalatedAt)
 	require.Zero(t, stands.Reminded)
-	require.Equal(t, contract.BarrierApproved, a.update(t, run, eve.Sign(t, b, approval.Approve, nil)).State)
-	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
-	require.Len(t, a.written(t), 1)
+	require.Equal(t, contract.BarrierApproved, a.Update(t, run, eve.Sign(t, b, approval.Approve, nil)).State)
+	require.NoError(t, a.Await(t, run, nil))
+	require.Len(t, a.Written(t), 1)
 }
