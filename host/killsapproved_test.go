@@ -12,7 +12,6 @@ import (
 
 	"chimera.ai/engine/approval"
 	"chimera.ai/engine/contract"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/trust"
@@ -94,7 +93,6 @@ func (k *killed) verifying(t *testing.T, runs []client.WorkflowRun) {
 // TestKillsLoseNoApproval: whatever dies while people are asked, or once they have signed, an
 // approval is neither lost nor used twice: the tool counts one call for each.
 func TestKillsLoseNoApproval(t *testing.T) {
-	raced.Skip(t)
 	t.Parallel()
 	for _, victim := range []string{"engine", "guardian", "effects"} {
 		t.Run(victim, func(t *testing.T) {

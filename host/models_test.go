@@ -191,29 +191,3 @@ func TestModelsAreRead(t *testing.T) {
 	c.PolicyFiles = []string{file, filepath.Join(dir, "away.yaml")}
 	require.Contains(t, host.Relied(c), model)
 }
-
-// TestModelsAreReadAgain: a deployment in development decides by a model that was changed since.
-func TestModelsAreReadAgain(t *testing.T) {
-	stage.Parallel(t)
-	a := actBy(t, "book", writes, actingCatalog, actingPolicy)
-	a.develops(t, "in production no file is read again")
-	dir := t.TempDir()
-	files := host.Files{Catalog: []string{filepath.Join(dir, "catalog.yaml")}, Policy: []string{filepath.Join(dir, "policy.yaml")}}
-	write := func(name, text string) {
-		t.Helper()
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	write("catalog.yaml", actingCatalog)
-	write("policy.yaml", strings.Replace(foreseenPolicy, "approval: {lift: {causal_risk: [risk]}}\n", "", 1))
-	write("page.yaml", pageModel)
-	a.options.Reread = &files
-	a.again(t)
-	digest := a.publish(t, actingPlan)
-	run := a.start(t, "low", digest, `{"line":"one"}`)
-	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
-	write("page.yaml", strings.Replace(pageModel, "max: 8", "max: 1", 1))
-	run = a.start(t, "high", digest, `{"line":"one"}`)
-	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
-	require.Contains(t, f.Message, guardian.CausalRisk)
-	require.Len(t, a.written(t), 1)
-}
