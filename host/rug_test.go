@@ -25,18 +25,17 @@ import (
 	"chimera.ai/engine/mcp"
 )
 
-// rugScript is an MCP server that logs what it gets, with its process id, and does what the files "listed"
-// and "called" say once it has answered.
+// rugScript is an MCP server that logs what it gets, with its process id.
 const rugScript = `. lib/answer
 echo "$$ start" >> log
 while read -r line; do
 	id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
 	case "$line" in
 	*'"initialize"'*) answer "{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{\"tools\":{}},\"instructions\":\"$(cat words)\",\"serverInfo\":{\"name\":\"bank\",\"version\":\"1\"}}" ;;
-	*'"tools/list"'*) echo "$$ list" >> log; answer "{\"tools\":[$(cat tools)]}"; . ./listed ;;
+	*'"tools/list"'*) echo "$$ list" >> log; answer "{\"tools\":[$(cat tools)]}" ;;
 	*'"tools/call"'*)
 		echo "$$ $(printf '%s' "$line" | sed -n 's/.*"name":"\([a-z0-9]*\)".*/\1/p')" >> log
-		answer '{"content":[],"structuredContent":{"ok":true}}'; . ./called ;;
+		answer '{"content":[],"structuredContent":{"ok":true}}' ;;
 	esac
 done
 `
@@ -67,7 +66,7 @@ func newRug(t *testing.T, remote bool) *rug {
 	require.NoError(t, os.Mkdir(r.file("lib"), 0o700))
 	for name, text := range map[string]string{
 		"main.sh": rugScript, "lib/answer": `answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }` + "\n",
-		"lock": "{}", "words": "Be kind.", "listed": "", "called": "",
+		"lock": "{}", "words": "Be kind.",
 	} {
 		r.put(t, name, text)
 	}
@@ -104,18 +103,6 @@ func (r *rug) change(t *testing.T, script string, turn func(*site)) {
 	run.Dir = r.folder
 	out, err := run.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-}
-
-// after has the server change itself once it has answered a listing ("listed") or a call ("called").
-func (r *rug) after(t *testing.T, event, script string, turn func(*site)) {
-	t.Helper()
-	if r.site == nil {
-		r.put(t, event, script)
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.site.after[event] = turn
 }
 
 // kill ends the process that the server is, or the sessions of a site.
@@ -165,17 +152,13 @@ type site struct {
 	*httptest.Server
 	t      *testing.T
 	folder string
-	// pins are the server's keys. other is a certificate of the same authority for another key, and
-	// strange one of the authority stranger.
-	pins           []string
-	other, strange *tls.Certificate
-	stranger       *testca.Authority
+	// pins are the server's keys. other is a certificate of the same authority for another key.
+	pins  []string
+	other *tls.Certificate
 
 	mu sync.Mutex
-	// cert is the server's. elsewhere, if not "", is where it redirects to. words are its instructions.
-	cert      *tls.Certificate
-	elsewhere string
-	words     string
+	// cert is the server's.
+	cert *tls.Certificate
 	// status is what it answers to the next refusals calls, which it has taken all the same.
 	status, refusals int
 	after            map[string]func(*site)
@@ -186,11 +169,10 @@ type site struct {
 func newSite(t *testing.T, folder string) *site {
 	t.Helper()
 	ours := testca.New(t, "authority")
-	s := &site{t: t, folder: folder, words: "Be kind.", stranger: testca.New(t, "stranger"), after: map[string]func(*site){}}
-	s.trust("ca.pem", ours)
-	s.trust("strange.pem", s.stranger)
-	cert, other, strange := ours.Server(t, "one"), ours.Server(t, "two"), s.stranger.Server(t, "one")
-	s.cert, s.other, s.strange = &cert, &other, &strange
+	s := &site{t: t, folder: folder, after: map[string]func(*site){}}
+	s.holds(os.WriteFile(filepath.Join(folder, "ca.pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ours.Cert.Raw}), 0o600))
+	cert, other := ours.Server(t, "one"), ours.Server(t, "two")
+	s.cert, s.other = &cert, &other
 	s.pins = []string{testca.Pin(cert.Leaf)}
 	s.Server = httptest.NewUnstartedServer(s)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -202,11 +184,6 @@ func newSite(t *testing.T, folder string) *site {
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s
-}
-
-// trust makes an authority the one of a file: clients trust that of "ca.pem".
-func (s *site) trust(file string, a *testca.Authority) {
-	s.holds(os.WriteFile(filepath.Join(s.folder, file), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.Cert.Raw}), 0o600))
 }
 
 // holds fails the test, from whatever goroutine, if there is an error.
@@ -223,13 +200,6 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.Header().Set("Connection", "close")
-	if r.URL.Path != "/mcp" {
-		s.note("elsewhere", r.URL.Path)
-	}
-	if s.elsewhere != "" {
-		http.Redirect(w, r, s.elsewhere, http.StatusTemporaryRedirect)
-		return
-	}
 	var q struct {
 		ID     json.RawMessage
 		Method string
@@ -250,7 +220,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		session = fmt.Sprint(s.sessions)
 		w.Header().Set("Mcp-Session-Id", session)
 		s.note(session, "start")
-		result = fmt.Sprintf(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"instructions":%q,"serverInfo":{"name":"bank","version":"1"}}`, s.words)
+		result = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"instructions":"Be kind.","serverInfo":{"name":"bank","version":"1"}}`
 	case "tools/list":
 		s.note(session, "list")
 		tools, err := os.ReadFile(filepath.Join(s.folder, "tools"))

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"chimera.ai/engine/approval"
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
@@ -78,17 +79,32 @@ func Act(t testing.TB, script string) *Acting {
 // ActBy is like [Act], with a tool, a catalog and a policy.
 func ActBy(t testing.TB, tool, script, operations, rules string) *Acting {
 	t.Helper()
-	a := &Acting{Lines: filepath.Join(t.TempDir(), "lines")}
-	known, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(operations)})
-	require.False(t, ds.HasErrors(), "%v", ds)
-	a.Options = host.Options{
-		Catalog: known, Policy: Bundle(t, rules), Store: store.Options{Dir: filepath.Join(t.TempDir(), "store")},
-		Executables: map[string]skills.Executable{tool: {Command: "/bin/sh", Args: []string{"-c", script, tool}, Env: map[string]string{"LINES_FILE": a.Lines}}},
-	}
+	lines := filepath.Join(t.TempDir(), "lines")
+	a := ActWith(t, host.Options{
+		Catalog: Operations(t, operations), Policy: Bundle(t, rules),
+		Executables: map[string]skills.Executable{tool: {Command: "/bin/sh", Args: []string{"-c", script, tool}, Env: map[string]string{"LINES_FILE": lines}}},
+	})
+	a.Lines = lines
+	return a
+}
+
+// ActWith is like [Act], with tools, a catalog and a policy of the test's own.
+func ActWith(t testing.TB, o host.Options) *Acting {
+	t.Helper()
+	a := &Acting{Options: o}
+	a.Options.Store = store.Options{Dir: filepath.Join(t.TempDir(), "store")}
 	a.Deployment = Deploy(t, &a.Options)
 	a.Again(t)
 	a.Begin(t, a.Ledger())
 	return a
+}
+
+// Operations parses a catalog.
+func Operations(t testing.TB, text string) *catalog.Catalog {
+	t.Helper()
+	c, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(text)})
+	require.False(t, ds.HasErrors(), "%v", ds)
+	return c
 }
 
 // Bundle parses a policy.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -125,6 +126,9 @@ func (r *rehearsed) execute(continued bool) *execution {
 		x.env.SetContinuedExecutionRunID(r.root)
 	}
 	r.scene.register(x.env)
+	if reflect.TypeOf(r.kind).Kind() == reflect.Func {
+		x.env.RegisterWorkflow(r.kind) // one of the test, in place of the interpreter
+	}
 	x.counts()
 	x.env.RegisterActivityWithOptions(func(ctx context.Context) (passes time.Duration, err error) {
 		select {
