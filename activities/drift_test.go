@@ -3,6 +3,7 @@ package activities_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/mcp"
+	"chimera.ai/engine/metrics"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/trust"
 )
@@ -330,4 +332,20 @@ func TestNobodyIsBelievedAboutWords(t *testing.T) {
 		require.Equal(t, c.signed, contract.Kind(application.Type()), "%s: %s", name, application.Message())
 	}
 	require.Equal(t, []string{"look"}, b.Written(t))
+}
+
+// TestListChangedIsCounted: a server that says that its tools have changed is counted, and calls look at them
+// anew as ever.
+func TestListChangedIsCounted(t *testing.T) {
+	t.Parallel()
+	b := newDriftBank(t)
+	counted := metrics.New()
+	b.Options.Client.MetricsHandler = counted.Handler()
+	b.Again(t)
+	b.put(t, "called", `echo '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'`)
+	require.NoError(t, b.Await(t, b.Start(t, "run", b.Publish(t, driftPlan), `{"line":"one"}`), nil))
+	require.Equal(t, []string{"look", "pay"}, b.Written(t))
+	got := httptest.NewRecorder()
+	counted.HTTP().ServeHTTP(got, httptest.NewRequest("GET", "/metrics", nil))
+	require.Contains(t, got.Body.String(), `chimera_mcp_tools_changed_total{server="bank"} 2`)
 }

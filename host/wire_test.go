@@ -31,7 +31,7 @@ const wiredCatalog = `
 apiVersion: chimera/v1
 kind: Catalog
 templates:
-  - {provider_type: mcp, provider_name: bank, operation: pay, mode: deter, effect_class: committing, timeout_ms: 20000,
+  - {provider_type: mcp, provider_name: bank, operation: pay, mode: deter, effect_class: committing, timeout_ms: 60000,
      retry_policy: {max_retries: 2, on: [unsent, throttled, auth], initial_ms: 1},
      input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]},
      trust_requirement: allow_auto, status: allow_auto, trusted_output: true, open_world: false, cost: {expr: "1.00", currency: USD}}

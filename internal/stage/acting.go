@@ -187,6 +187,29 @@ func (a *Acting) Written(t testing.TB) []string {
 	return strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n")
 }
 
+// Invocation is the row of the only effect of a run.
+func (a *Acting) Invocation(t testing.TB, run client.WorkflowRun) ledger.Invocation {
+	t.Helper()
+	records, err := a.Ledger().Chain(t.Context(), ledger.RunChain(run.GetID(), run.GetRunID()), 0, 1000)
+	require.NoError(t, err)
+	ids := map[string]bool{}
+	var last string
+	for _, r := range records {
+		e, err := ledger.DecodeEntry(r.Bytes)
+		require.NoError(t, err)
+		if e.Kind == ledger.DecisionMade {
+			d, err := a.Ledger().Decision(t.Context(), strings.TrimPrefix(e.Key, string(e.Kind)+"/"))
+			require.NoError(t, err)
+			last = d.Invocation
+			ids[last] = true
+		}
+	}
+	require.Len(t, ids, 1)
+	i, err := a.Ledger().Invocation(t.Context(), last)
+	require.NoError(t, err)
+	return i
+}
+
 // Enrol enrols a person with a key of development.
 func (a *Acting) Enrol(t testing.TB, person string, roles ...string) Signer {
 	t.Helper()
