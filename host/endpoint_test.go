@@ -33,7 +33,8 @@ mcpServers:
   notes: {command: sh, args: [notes.sh], env: {MODE: production, KEY: '${env:HOME}'}, pin: [notes.sh, lib]}
 `
 
-// notesScript is an MCP server. Its tool twist changes what the server is, and ends it.
+// notesScript is an MCP server. Its tool twist changes what the server is, and ends it: the call that follows is
+// made again if it comes before that.
 const notesScript = `while read -r line; do
 	id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
 	answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
@@ -105,7 +106,7 @@ func newPlace(t *testing.T) *place {
 		{"mcp", "notes, operation: twist", fmt.Sprintf("endpoints: [%q]", said.Endpoint)},
 	} {
 		fmt.Fprintf(&b, "  - {provider_type: %s, provider_name: %s, mode: deter, effect_class: pure, input_schema: {type: object}, output_schema: {type: object, required: [x], properties: {x: {}}}, "+
-			"timeout_ms: 20000, retry_policy: {max_retries: 0}, trust_requirement: allow_auto, status: allow_auto, %s}\n", op[0], op[1], op[2])
+			"timeout_ms: 60000, retry_policy: {max_retries: 5, on: [transport, unsent], initial_ms: 1}, trust_requirement: allow_auto, status: allow_auto, %s}\n", op[0], op[1], op[2])
 	}
 	p.write(t, "catalog.yaml", b.String())
 	p.load(t)
@@ -153,7 +154,7 @@ func TestPlaces(t *testing.T) {
 				c.before(t, p)
 				p.load(t)
 			}
-			h := stage.Host(t, p.options)
+			h := stage.Rehearse(t, p.options)
 			err := stage.Await(t, h.Client(), stage.Start(t, h.Client(), placedPlan(c.nodes...), `{}`), nil)
 			if c.kind == "" {
 				require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -362,28 +363,30 @@ func (h *hanging) Authority(ctx context.Context) ([]json.RawMessage, error) {
 // TestRegistryHangs: a reading that does not end holds up no call for longer than registryEvery once there
 // was one before, and the next one has not more time for that. What it says counts when it ends.
 func TestRegistryHangs(t *testing.T) {
-	b := newBank(t)
-	source := &hanging{chain: b.chain, goes: make(chan struct{})}
-	i := &imported{said: &trust.Reader{Source: source, Bootstrap: b.root}, rows: noRows{}}
-	r := &reader{registry: i, holds: true}
-	now := r.workbench()
-	require.NoError(t, now.Away)
-	b.state(t, &trust.AddPublisher{ID: "eva", Person: "eva", Key: b.admin.Public(), Uses: []string{trust.UseManifests}, Providers: []string{"shop"}})
-	source.list = b.list
-	source.hangs.Store(true)
-	i.read = time.Time{}
-	var calls sync.WaitGroup
-	for range 10 {
-		calls.Go(func() { require.Equal(t, now.Edition, r.workbench().Edition) })
-	}
-	calls.Wait()
-	i.mu.Lock()
-	reading := i.reading
-	i.mu.Unlock()
-	require.NotNil(t, reading, "it has not ended")
-	close(source.goes)
-	<-reading
-	require.NotEqual(t, now.Edition, r.workbench().Edition)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBank(t)
+		source := &hanging{chain: b.chain, goes: make(chan struct{})}
+		i := &imported{said: &trust.Reader{Source: source, Bootstrap: b.root}, rows: noRows{}}
+		r := &reader{registry: i, holds: true}
+		now := r.workbench()
+		require.NoError(t, now.Away)
+		b.state(t, &trust.AddPublisher{ID: "eva", Person: "eva", Key: b.admin.Public(), Uses: []string{trust.UseManifests}, Providers: []string{"shop"}})
+		source.list = b.list
+		source.hangs.Store(true)
+		i.read = time.Time{}
+		var calls sync.WaitGroup
+		for range 10 {
+			calls.Go(func() { require.Equal(t, now.Edition, r.workbench().Edition) })
+		}
+		calls.Wait()
+		i.mu.Lock()
+		reading := i.reading
+		i.mu.Unlock()
+		require.NotNil(t, reading, "it has not ended")
+		close(source.goes)
+		<-reading
+		require.NotEqual(t, now.Edition, r.workbench().Edition)
+	})
 }
 
 // TestRegistryIsReadForTheFirstTime: what waits for the first reading does not outlast its context.
@@ -429,35 +432,37 @@ func toolOf(t *testing.T, effect plan.EffectClass) (rows, *trust.TrustTool) {
 
 // TestRegistryTime: only a registry whose tools take too long has more time, until it was read.
 func TestRegistryTime(t *testing.T) {
-	b := newBank(t)
-	_, act := toolOf(t, plan.Pure)
-	source := &hanging{chain: b.chain}
-	source.hangs.Store(true)
-	i := &imported{said: &trust.Reader{Source: source, Bootstrap: b.root}, rows: rows(nil)}
-	again := func(within time.Duration) {
-		i.reading = make(chan struct{})
-		i.again(within)
-	}
-	again(time.Millisecond)
-	require.ErrorIs(t, i.failed, ledger.ErrUnavailable)
-	require.Equal(t, 2*time.Millisecond, i.within, "nothing was read yet, for whatever reason")
-	source.hangs.Store(false)
-	again(time.Minute)
-	require.NoError(t, i.failed)
-	require.Zero(t, i.within)
-	source.hangs.Store(true)
-	again(time.Millisecond)
-	require.Zero(t, i.within, "an outage")
-	source.hangs.Store(false)
-	b.state(t, act)
-	source.list = b.list
-	again(100 * time.Millisecond)
-	require.Equal(t, 200*time.Millisecond, i.within, "the tools took too long")
-	require.NoError(t, i.failed)
-	i.rows, _ = toolOf(t, plan.Pure)
-	again(time.Minute)
-	require.Zero(t, i.within)
-	require.Len(t, i.last.Templates, 1)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBank(t)
+		_, act := toolOf(t, plan.Pure)
+		source := &hanging{chain: b.chain}
+		source.hangs.Store(true)
+		i := &imported{said: &trust.Reader{Source: source, Bootstrap: b.root}, rows: rows(nil)}
+		again := func(within time.Duration) {
+			i.reading = make(chan struct{})
+			i.again(within)
+		}
+		again(time.Millisecond)
+		require.ErrorIs(t, i.failed, ledger.ErrUnavailable)
+		require.Equal(t, 2*time.Millisecond, i.within, "nothing was read yet, for whatever reason")
+		source.hangs.Store(false)
+		again(time.Minute)
+		require.NoError(t, i.failed)
+		require.Zero(t, i.within)
+		source.hangs.Store(true)
+		again(time.Millisecond)
+		require.Zero(t, i.within, "an outage")
+		source.hangs.Store(false)
+		b.state(t, act)
+		source.list = b.list
+		again(100 * time.Millisecond)
+		require.Equal(t, 200*time.Millisecond, i.within, "the tools took too long")
+		require.NoError(t, i.failed)
+		i.rows, _ = toolOf(t, plan.Pure)
+		again(time.Minute)
+		require.Zero(t, i.within)
+		require.Len(t, i.last.Templates, 1)
+	})
 }
 
 // TestCheckedLate: what is registered is checked as by the start once it can be read.

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,8 +32,8 @@ func TestWorkersCompareOffers(t *testing.T) {
 			p.load(t)
 			log := new(buffer)
 			p.options.CompareOffers, p.options.Logger = true, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-			stage.Host(t, p.options)
-			require.Eventually(t, func() bool { return strings.Contains(log.String(), "was held against the catalog") }, time.Minute, 10*time.Millisecond, log)
+			stage.Rehearse(t, p.options)
+			stage.Until(t, "offers are compared", func() bool { return strings.Contains(log.String(), "was held against the catalog") })
 			require.Contains(t, log.String(), c.says[0])
 			require.Contains(t, log.String(), c.says[1])
 			require.NotContains(t, log.String(), c.never)

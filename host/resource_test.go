@@ -53,7 +53,7 @@ edges:
 
 // TestResources: plans read and list resources of real servers, and only those that the catalog names.
 func TestResources(t *testing.T) {
-	stage.Parallel(t)
+	t.Parallel()
 	var reads atomic.Int64
 	s := mcpserver.NewMCPServer("data", "1", mcpserver.WithResourceCapabilities(false, false))
 	for uri, text := range map[string]string{
@@ -75,7 +75,7 @@ func TestResources(t *testing.T) {
 	common := "timeout_ms: 60000, retry_policy: {max_retries: 0}, trust_requirement: allow_auto, status: allow_auto"
 	operations, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog", Text: fmt.Appendf(nil, resourceCatalog, common, print)})
 	require.False(t, ds.HasErrors(), ds)
-	h := stage.Host(t, host.Options{Catalog: operations, Servers: servers})
+	h := stage.Rehearse(t, host.Options{Catalog: operations, Servers: servers})
 
 	run := func(node, edges, input string) (string, error) {
 		t.Helper()

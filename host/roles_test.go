@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 
 	"chimera.ai/engine/activities"
@@ -105,13 +104,10 @@ func TestSettingsOfARole(t *testing.T) {
 // TestToolsOpenNoLedger: their process neither makes nor reads it.
 func TestToolsOpenNoLedger(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
-	h, err := host.New(t.Context(), host.Options{
-		Roles: []host.Role{host.RoleTools}, Store: store.Options{Dir: dir}, Client: client.Options{HostPort: stage.Temporal(t).Address},
-	})
-	require.NoError(t, err)
+	h := stage.Rehearse(t, host.Options{Roles: []host.Role{host.RoleTools}, Store: store.Options{Dir: dir}})
 	require.Nil(t, h.Store().Ledger)
 	require.Nil(t, h.Store().Key)
-	_, err = h.Store().Blobs.Put(t.Context(), []byte("large"))
+	_, err := h.Store().Blobs.Put(t.Context(), []byte("large"))
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
 	entries, err := os.ReadDir(dir)

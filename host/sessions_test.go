@@ -6,11 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
-	commonpb "go.temporal.io/api/common/v1"
-	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/workflowservice/v1"
 
 	"chimera.ai/engine/internal/stage"
 )
@@ -38,7 +34,7 @@ done
 
 // TestSessions: whose calls a server may connect is as the configuration says.
 func TestSessions(t *testing.T) {
-	stage.Parallel(t)
+	t.Parallel()
 	p := &place{dir: t.TempDir()}
 	names := []string{"default", "agents", "runs", "shared"}
 	var catalog strings.Builder
@@ -46,14 +42,14 @@ func TestSessions(t *testing.T) {
 	var nodes []string
 	for _, name := range names {
 		catalog.WriteString("  - {provider_type: mcp, provider_name: " + name + ", operation: count, mode: deter, effect_class: pure, input_schema: {type: object}, output_schema: {type: object}, " +
-			"timeout_ms: 20000, retry_policy: {max_retries: 0}, trust_requirement: allow_auto, status: allow_auto}\n")
+			"timeout_ms: 60000, retry_policy: {max_retries: 0}, trust_requirement: allow_auto, status: allow_auto}\n")
 		nodes = append(nodes, name+"/count", name+"/count")
 	}
 	for name, text := range map[string]string{"chimera.yaml": countingConfig, "count.sh": countScript, "catalog.yaml": catalog.String(), "calls": ""} {
 		p.write(t, name, text)
 	}
 	p.load(t)
-	h := stage.Host(t, p.options)
+	h := stage.Rehearse(t, p.options)
 	c := h.Client()
 	// counts are those of the calls since it was asked last.
 	counts := func() map[string]string {
@@ -76,13 +72,7 @@ func TestSessions(t *testing.T) {
 	require.Equal(t, map[string]string{"default": "34", "agents": "34", "runs": "12", "shared": "34"}, counts())
 
 	// What a run does after a reset belongs to it.
-	tasks := events(t, c, first, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
-	answer, err := c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
-		Namespace: stage.Temporal(t).Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: first.GetID(), RunId: first.GetRunID()},
-		Reason: "test", WorkflowTaskFinishEventId: tasks[0].GetEventId(), RequestId: uuid.NewString(),
-	})
-	require.NoError(t, err)
-	require.NoError(t, stage.Await(t, c, c.GetWorkflow(t.Context(), first.GetID(), answer.GetRunId()), nil))
+	require.NoError(t, stage.Await(t, c, stage.Reset(t, c, first), nil))
 	require.Equal(t, map[string]string{"default": "56", "agents": "56", "runs": "34", "shared": "56"}, counts())
 
 	// Another agent, for whose run the oldest session by run ends.

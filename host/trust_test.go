@@ -111,79 +111,73 @@ func versioned(version string) string {
 // TestPublishedPlansAreSigned: whatever rows say, a worker with a root of trust
 // runs what a publisher of the admins has signed, and nothing else.
 func TestPublishedPlansAreSigned(t *testing.T) {
-	t.Parallel()
-	all := stores(t)
-	for _, name := range []string{"sqlite", "postgres, as the engine's role"} {
-		t.Run(name, func(t *testing.T) {
-			stage.Parallel(t)
-			o := all[name](t)
-			d := deploy(t, &o)
-			h := stage.Host(t, host.Options{Store: o, Trust: d.bootstrap})
-			store := people(t, h, o)
-			publish := func(p ledger.Plan) {
-				_, err := store.PublishPlan(t.Context(), p)
-				require.NoError(t, err)
-			}
-			start := func(ref string) error {
-				run, err := h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: contract.QueueEngine},
-					contract.WorkflowType, contract.Start{Plan: ref, Input: json.RawMessage(`{"x":2}`)})
-				require.NoError(t, err)
-				return stage.Await(t, h.Client(), run, nil)
-			}
-			refused := func(ref, why string) {
-				t.Helper()
-				f := failureOf(t, start(ref))
-				require.Equal(t, contract.Blocked, f.Kind)
-				require.Contains(t, f.Message, why)
-			}
-			good := d.row(t, store, versioned("1"), nil)
-			publish(good)
-			refused("signed@1", `there is no publisher "fay"`)
-			s := d.state(t, store, d.publisher())
-			require.NoError(t, start("signed@1"))
-			require.NoError(t, start(good.Digest))
-
-			// Rows behind the back.
-			unsigned := d.row(t, store, versioned("2"), nil)
-			unsigned.Signature = nil
-			publish(unsigned)
-			refused("signed@2", "signed@2 is in the store without its author's signature")
-			borrowed := d.row(t, store, versioned("3"), nil)
-			borrowed.Signature = good.Signature
-			publish(borrowed)
-			refused("signed@3", "the signature is of signed@1, not of signed@3")
-			foreign := d.row(t, store, versioned("4"), func(p *trust.Plan) { p.Deployment = "other" })
-			publish(foreign)
-			refused("signed@4", "the plan is signed for other")
-			dev := d.row(t, store, versioned("5"), func(p *trust.Plan) { p.Audience = trust.Dev })
-			publish(dev)
-			refused(dev.Digest, "(dev), not for test (prod)")
-			renamed := d.row(t, store, versioned("1"), func(p *trust.Plan) { p.Name = "renamed" })
-			renamed.Name = "renamed"
-			publish(renamed)
-			refused("renamed@1", "what is published as renamed@1 is the source of signed@1")
-
-			// What a publisher has signed no longer counts once the publisher is revoked.
-			s = d.state(t, store, &trust.RevokePublisher{ID: "fay"})
-			refused("signed@1", `is signed by "fay", who is revoked since `+s.Issued.String())
-
-			// A statement that the admins have not agreed on ends all trust.
-			e, err := s.Draft(time.Now(), &trust.AddPublisher{ID: "eve", Person: "eve", Key: newKey(t).Public(), Uses: []string{trust.UsePlans}}).Envelope(d.ada)
-			require.NoError(t, err)
-			raw, err := e.Encode()
-			require.NoError(t, err)
-			list, err := store.Authority(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, store.StateAuthority(t.Context(), raw, plan.DigestOf(list[len(list)-1])))
-			refused("signed@1", "statement 3: 1 of the admins' persons have signed (ada), 2 must")
-			_, err = host.New(t.Context(), host.Options{Dev: true, Store: o, Trust: d.bootstrap, Client: client.Options{HostPort: stage.Temporal(t).Address}})
-			require.ErrorIs(t, err, trust.ErrInvalid, "no worker begins with it either")
-
-			// What rests on no publication runs: it has no effects.
-			run := stage.Start(t, h.Client(), versioned("9"), `{"x":1}`)
-			require.NoError(t, stage.Await(t, h.Client(), run, nil))
-		})
+	stage.Parallel(t)
+	o := stores(t)["postgres, as the engine's role"](t)
+	d := deploy(t, &o)
+	h := stage.Host(t, host.Options{Store: o, Trust: d.bootstrap})
+	store := people(t, h, o)
+	publish := func(p ledger.Plan) {
+		_, err := store.PublishPlan(t.Context(), p)
+		require.NoError(t, err)
 	}
+	start := func(ref string) error {
+		run, err := h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: contract.QueueEngine},
+			contract.WorkflowType, contract.Start{Plan: ref, Input: json.RawMessage(`{"x":2}`)})
+		require.NoError(t, err)
+		return stage.Await(t, h.Client(), run, nil)
+	}
+	refused := func(ref, why string) {
+		t.Helper()
+		f := failureOf(t, start(ref))
+		require.Equal(t, contract.Blocked, f.Kind)
+		require.Contains(t, f.Message, why)
+	}
+	good := d.row(t, store, versioned("1"), nil)
+	publish(good)
+	refused("signed@1", `there is no publisher "fay"`)
+	s := d.state(t, store, d.publisher())
+	require.NoError(t, start("signed@1"))
+	require.NoError(t, start(good.Digest))
+
+	// Rows behind the back.
+	unsigned := d.row(t, store, versioned("2"), nil)
+	unsigned.Signature = nil
+	publish(unsigned)
+	refused("signed@2", "signed@2 is in the store without its author's signature")
+	borrowed := d.row(t, store, versioned("3"), nil)
+	borrowed.Signature = good.Signature
+	publish(borrowed)
+	refused("signed@3", "the signature is of signed@1, not of signed@3")
+	foreign := d.row(t, store, versioned("4"), func(p *trust.Plan) { p.Deployment = "other" })
+	publish(foreign)
+	refused("signed@4", "the plan is signed for other")
+	dev := d.row(t, store, versioned("5"), func(p *trust.Plan) { p.Audience = trust.Dev })
+	publish(dev)
+	refused(dev.Digest, "(dev), not for test (prod)")
+	renamed := d.row(t, store, versioned("1"), func(p *trust.Plan) { p.Name = "renamed" })
+	renamed.Name = "renamed"
+	publish(renamed)
+	refused("renamed@1", "what is published as renamed@1 is the source of signed@1")
+
+	// What a publisher has signed no longer counts once the publisher is revoked.
+	s = d.state(t, store, &trust.RevokePublisher{ID: "fay"})
+	refused("signed@1", `is signed by "fay", who is revoked since `+s.Issued.String())
+
+	// A statement that the admins have not agreed on ends all trust.
+	e, err := s.Draft(time.Now(), &trust.AddPublisher{ID: "eve", Person: "eve", Key: newKey(t).Public(), Uses: []string{trust.UsePlans}}).Envelope(d.ada)
+	require.NoError(t, err)
+	raw, err := e.Encode()
+	require.NoError(t, err)
+	list, err := store.Authority(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, store.StateAuthority(t.Context(), raw, plan.DigestOf(list[len(list)-1])))
+	refused("signed@1", "statement 3: 1 of the admins' persons have signed (ada), 2 must")
+	_, err = host.New(t.Context(), host.Options{Dev: true, Store: o, Trust: d.bootstrap, Client: client.Options{HostPort: stage.Temporal(t).Address}})
+	require.ErrorIs(t, err, trust.ErrInvalid, "no worker begins with it either")
+
+	// What rests on no publication runs: it has no effects.
+	run := stage.Start(t, h.Client(), versioned("9"), `{"x":1}`)
+	require.NoError(t, stage.Await(t, h.Client(), run, nil))
 }
 
 // TestTheStoreAnswersAnother: without a root of trust the store is believed, but for a plan
@@ -191,7 +185,7 @@ func TestPublishedPlansAreSigned(t *testing.T) {
 func TestTheStoreAnswersAnother(t *testing.T) {
 	o := store.Options{Dir: filepath.Join(t.TempDir(), "store")}
 	d := deploy(t, &o)
-	h := stage.Host(t, host.Options{Store: o})
+	h := stage.Rehearse(t, host.Options{Store: o})
 	row := d.row(t, h.Store().Ledger, versioned("1"), nil)
 	row.Name = "other"
 	_, err := h.Store().Ledger.PublishPlan(t.Context(), row)
@@ -207,7 +201,6 @@ func TestTheStoreAnswersAnother(t *testing.T) {
 // TestWorkersPinTheBootstrap: a worker refuses another bootstrap than the pinned
 // one, one of another log, and the log's key where the admins have not stated it.
 func TestWorkersPinTheBootstrap(t *testing.T) {
-	stage.Parallel(t)
 	dir := t.TempDir()
 	o := store.Options{Dir: filepath.Join(dir, "store")}
 	d := deploy(t, &o)
@@ -240,13 +233,10 @@ func TestWorkersPinTheBootstrap(t *testing.T) {
 	require.Nil(t, b)
 
 	begin := func(o store.Options, b *trust.Bootstrap) error {
-		h, err := host.New(t.Context(), host.Options{Store: o, Trust: b, Client: client.Options{HostPort: stage.Temporal(t).Address}})
-		if err == nil {
-			require.NoError(t, h.Close())
-		}
+		_, err := host.New(t.Context(), host.Options{Store: o, Trust: b})
 		return err
 	}
-	require.NoError(t, begin(o, d.bootstrap))
+	require.NoError(t, stage.Rehearse(t, host.Options{Store: o, Trust: d.bootstrap}).Close())
 	other := store.Options{Dir: filepath.Join(dir, "other")}
 	e := deploy(t, &other)
 	require.ErrorContains(t, begin(o, e.bootstrap), "(ledger.key) is not the one that the admins have stated last")
@@ -262,15 +252,9 @@ func TestWorkersPinTheBootstrap(t *testing.T) {
 // TestTheLogsKeyIsRotated: after the admins have stated the next key, the log goes
 // on with that and with no other.
 func TestTheLogsKeyIsRotated(t *testing.T) {
-	stage.Parallel(t)
 	o := store.Options{Dir: filepath.Join(t.TempDir(), "store")}
 	d := deploy(t, &o)
-	begin := func() (*host.Host, error) {
-		return host.New(t.Context(), host.Options{Store: o, Trust: d.bootstrap, Client: client.Options{HostPort: stage.Temporal(t).Address}})
-	}
-	h, err := begin()
-	require.NoError(t, err)
-	require.NoError(t, h.Start())
+	h := stage.Rehearse(t, host.Options{Store: o, Trust: d.bootstrap})
 	d.state(t, h.Store().Ledger, d.publisher())
 	_, before := replayed(t, h.Store())
 	next, _, err := ledger.NewKey("test.example.com/log")
@@ -280,13 +264,10 @@ func TestTheLogsKeyIsRotated(t *testing.T) {
 	d.state(t, h.Store().Ledger, &trust.RotateLog{LogKey: trust.LogKey{Origin: key.Name(), Key: key.Public()}})
 	require.NoError(t, h.Close())
 
-	_, err = begin()
+	_, err = host.New(t.Context(), host.Options{Store: o, Trust: d.bootstrap})
 	require.ErrorContains(t, err, "is not the one that the admins have stated last")
 	o.Key = next
-	h, err = begin()
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	require.NoError(t, h.Start())
+	h = stage.Rehearse(t, host.Options{Store: o, Trust: d.bootstrap})
 	d.state(t, h.Store().Ledger, &trust.RevokePublisher{ID: "fay"})
 	_, after := replayed(t, h.Store())
 	require.Greater(t, after.Size, before.Size)
