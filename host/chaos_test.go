@@ -145,10 +145,7 @@ func TestAKilledServerLosesNothing(t *testing.T) {
 	o := devserver.Options{DB: filepath.Join(dir, "temporal.db")}
 	server, err := devserver.Start(t.Context(), o)
 	require.NoError(t, err)
-	_, port, err := net.SplitHostPort(server.Address)
-	require.NoError(t, err)
-	o.Port, err = strconv.Atoi(port) // clients look for the next one there
-	require.NoError(t, err)
+	o.Port = portOf(t, server)
 	defer func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) }()
 	store := filepath.Join(dir, "store")
 	c := stage.Dial(t, server.Address, store)
@@ -192,4 +189,14 @@ func TestAWorkerWithoutMemoryReplaysEveryTask(t *testing.T) {
 	require.NoError(t, stage.Await(t, c, run, &result))
 	require.JSONEq(t, `{"x":"same"}`, string(result))
 	require.Empty(t, events(t, c, run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED))
+}
+
+// portOf is where clients of a server look for the next one.
+func portOf(t *testing.T, s *devserver.Server) int {
+	t.Helper()
+	_, port, err := net.SplitHostPort(s.Address)
+	require.NoError(t, err)
+	n, err := strconv.Atoi(port)
+	require.NoError(t, err)
+	return n
 }

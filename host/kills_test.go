@@ -161,11 +161,12 @@ type killed struct {
 func deployKilled(t *testing.T, victim string, postgres bool, source string) *killed {
 	t.Helper()
 	dir := t.TempDir()
-	k := &killed{dir: dir, open: stage.Open(t), processes: map[string]actingProcess{}, running: map[string]*exec.Cmd{}, server: devserver.Options{DB: filepath.Join(dir, "temporal.db"), Port: freePort(t)}}
+	k := &killed{dir: dir, open: stage.Open(t), processes: map[string]actingProcess{}, running: map[string]*exec.Cmd{}, server: devserver.Options{DB: filepath.Join(dir, "temporal.db")}}
 	var err error
 	k.temporal, err = devserver.Start(t.Context(), k.server)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, k.temporal.Stop(context.WithoutCancel(t.Context()))) })
+	k.server.Port = portOf(t, k.temporal)
 	var keys *payload.Keyring
 	switch {
 	case victim == "database":
