@@ -88,6 +88,13 @@ func TestARunReturnsItsOutput(t *testing.T) {
 	require.Len(t, scheduled, 1, "loading, local nodes and the output need none")
 	require.Equal(t, "engine/pass", scheduled[0].GetActivityTaskScheduledEventAttributes().GetActivityType().GetName())
 	require.Contains(t, string(scheduled[0].GetUserMetadata().GetSummary().GetData()), "b")
+
+	// A run that cannot be loaded says what it knows of its plan.
+	refused := stage.Start(t, h.Client(), source("", []string{"a engine/pass 500"}, []string{"$input.x -> b.x"}), `{"x":1}`)
+	require.Equal(t, contract.Contract, failureOf(t, stage.Await(t, h.Client(), refused, nil)).Kind)
+	for name, want := range map[string]string{"ChimeraPlan": "test@1.0.0", "ChimeraAgent": "tester", "ChimeraState": "failed"} {
+		require.Equal(t, want, attributeOf(t, h.Client(), refused, name))
+	}
 }
 
 // events lists a run's events of one type, or all.
