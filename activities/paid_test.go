@@ -1,7 +1,10 @@
 package activities_test
 
 import (
+	"database/sql"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -112,26 +115,37 @@ func TestCallsShareABudget(t *testing.T) {
 // that is terminated the sweeper does. A run that is reset pays for what it calls again.
 func TestHoldsOfRunsThatEnd(t *testing.T) {
 	t.Parallel()
-	a := stage.ActBy(t, "mind", `line=$(cat); echo "$line" >> "$LINES_FILE"; case "$line" in *slow*) sleep 60;; esac; echo '{"cost": 0.01}'`, paidCatalog, paidPolicy)
-	a.Options.SweepEvery, a.Options.EndsEvery = 50*time.Millisecond, 50*time.Millisecond
+	a := stage.ActBy(t, "mind", `line=$(cat); echo "$line" >> "$LINES_FILE"; case "$line" in *slow*) while [ ! -e "$LINES_FILE-go" ]; do sleep 0.01; done;; esac; echo '{"cost": 0.01}'`, paidCatalog, paidPolicy)
+	t.Cleanup(func() { require.NoError(t, os.WriteFile(a.Lines+"-go", nil, 0o600)) })
+	a.Options.SweepEvery = 20 * time.Millisecond
 	a.Again(t)
 	a.Budget(t, "10.00")
 	slow := a.Publish(t, thinks("slow", "think", "0.20", 1, ""))
 	run := a.Start(t, "cancelled", slow, `{"about":"slow"}`)
 	called := func(n int) func() bool { return func() bool { return len(a.Written(t)) == n } }
-	require.Eventually(t, called(1), time.Minute, 10*time.Millisecond)
+	stage.Until(t, "the call is made", called(1))
 	require.Equal(t, "0.20 0.00", a.Spent(t))
 	require.NoError(t, a.Client().CancelWorkflow(t.Context(), run.GetID(), ""))
 	require.Error(t, stage.Await(t, a.Client(), run, nil))
 	require.Equal(t, "0.00 0.20", a.Spent(t))
 
-	// A run that is reset pays for what it calls again.
+	run = a.Start(t, "terminated", slow, `{"about":"slow"}`)
+	stage.Until(t, "the call is made", called(2))
+	closes(t, a.Ledger(), run)
+	require.Equal(t, "0.20 0.20", a.Spent(t), "the call may be on its way")
+	db, err := sql.Open("sqlite", filepath.Join(a.Options.Store.Dir, "ledger.db"))
+	require.NoError(t, err)
+	_, err = db.ExecContext(t.Context(), "PRAGMA busy_timeout = 60000; UPDATE holds SET expires_at = 0")
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	stage.Until(t, "the sweeper has posted it", func() bool { return a.Spent(t) == "0.00 0.40" })
+
 	quick := a.Publish(t, thinks("quick", "think", "0.20", 2, ""))
 	run = a.Start(t, "reset", quick, `{"about":"x"}`)
 	require.NoError(t, stage.Await(t, a.Client(), run, nil))
-	require.Equal(t, "0.00 0.22", a.Spent(t))
+	require.Equal(t, "0.00 0.42", a.Spent(t))
 	require.NoError(t, stage.Await(t, a.Client(), stage.Reset(t, a.Client(), run), nil))
-	require.Equal(t, "0.00 0.24", a.Spent(t))
+	require.Equal(t, "0.00 0.44", a.Spent(t))
 }
 
 // TestManyPaidCalls: many calls beside each other, in child workflows and over many

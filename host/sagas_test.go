@@ -1,13 +1,12 @@
 package host_test
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 
+	"chimera.ai/engine/client"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/payload"
@@ -56,148 +55,50 @@ erase) case $line in
 look) if [ "$(grep -c "write $line\$" "$LINES_FILE")" -gt "$(grep -c "erase .*\"$line\"" "$LINES_FILE")" ]; then echo '{"there":true}'; else echo '{"there":false}'; fi ;;
 esac`
 
-// sagaPlan writes two lines and then fails, or waits.
-const sagaPlan = `{apiVersion: chimera/v1, kind: Plan, name: saga%s, version: "1", agent: tester, allow: [pure, committing],
-  input_schema: {type: object, properties: {one: {type: string}, two: {type: string}}, required: [one, two]},
-  output_schema: {type: object},
-  nodes: [
-    {id: first, template: book/write, commit_policy: {verify: {node: looked, with: {line: "${args.line}"}, executed: "output.there", output: {page: 7}}}},
-    {id: looked, template: book/look}, {id: back, template: book/erase, commit_policy: {rollback: {none: "gone"}}},
-    {id: second, template: book/write, timeout_ms: 1500, commit_policy: {}},
-    {id: back2, template: book/erase, commit_policy: {rollback: {none: "gone"}}},
-    %s],
-  edges: [$input.one -> first.line, first -> second, $input.two -> second.line, second -> last,
-    {from_node: first, from_port: $compensate, to_node: back, to_port: line, edge_type: error, required: true, transform: "${args.line}"},
-    {from_node: first, from_port: $compensate, to_node: back, to_port: page, edge_type: error, required: false, transform: "${output.page}"},
-    {from_node: second, from_port: $compensate, to_node: back2, to_port: line, edge_type: error, required: true, transform: "${args.line}"}]}`
-
 const fails = `{id: last, template: engine/fail, with: {message: "it ends here"}}`
 
-// TestSagas: what a run has done is undone in reverse order, and what cannot be is named.
-func TestSagas(t *testing.T) {
-	stage.Parallel(t)
-	a := actBy(t, "book", pages, sagaCatalog, sagaPolicy)
-	digest := a.publish(t, fmt.Sprintf(sagaPlan, "", fails))
-	for name, c := range map[string]struct {
-		one, two  string
-		kind      contract.Kind
-		done, not []string
-		lines     []string
-	}{
-		"both": {"a", "b", contract.ToolError, []string{"second", "first"}, []string{},
-			[]string{"write a", "write b", `erase {"line":"b"}`, `erase {"line":"a","page":7}`}},
-		"the first does not go away": {"ink", "c", contract.ToolError, []string{"second"}, []string{"first"},
-			[]string{"write ink", "write c", `erase {"line":"c"}`}},
-		"the first only seems to go away": {"wax", "h", contract.ToolError, []string{"second"}, []string{"first"},
-			[]string{"write wax", "write h", `erase {"line":"h"}`}},
-		"the first fails, and its page is not known": {"tears", "g", contract.ToolError, []string{"first"}, []string{},
-			[]string{"write tears", `erase {"line":"tears"}`}},
-		"the second fails": {"d", "tears", contract.ToolError, []string{"second", "first"}, []string{},
-			[]string{"write d", "write tears", `erase {"line":"tears"}`, `erase {"line":"d","page":7}`}},
-		"nobody knows of the second": {"e", "hangs", contract.OutcomeUnknown, []string{"second", "first"}, []string{},
-			[]string{"write e", "write hangs", `erase {"line":"hangs"}`, `erase {"line":"e","page":7}`}},
-		"the second is refused": {"f", strings.Repeat("x", 30), contract.Rejected, []string{"first"}, []string{},
-			[]string{"write f", `erase {"line":"f","page":7}`}},
-	} {
-		run := a.start(t, strings.ReplaceAll(name, " ", "-"), digest, fmt.Sprintf(`{"one":%q,"two":%q}`, c.one, c.two))
-		f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
-		require.Equal(t, c.kind, f.Kind, "%s: %s", name, f.Message)
-		require.Equal(t, c.done, f.Compensated, name)
-		require.Equal(t, c.not, f.NotCompensated, name)
-		require.Equal(t, c.lines, a.written(t)[len(a.written(t))-len(c.lines):], name)
-		a.replays(t, run)
-		if name != "both" {
-			continue
-		}
-		// What is asked of the effect before and after it is undone is no call of it.
-		seen, err := a.runs().Values(t.Context(), run.GetID(), "first", struct {
-			*payload.Reader
-			*payload.Values
-		}{payload.NewReader(a.h.Store().Blobs, a.engine(t).Sealing.Keys), payload.NewValues(a.h.Store().Blobs, a.engine(t).Sealing, "default")})
-		require.NoError(t, err)
-		require.Len(t, seen.Calls, 1)
-		before := len(a.written(t))
-		for i, e := range events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED) {
-			again := a.reset(t, run, e.GetEventId())
-			f := failureOf(t, stage.Await(t, a.h.Client(), again, nil))
-			if i == 0 {
-				require.Equal(t, contract.Conflict, f.Kind, "what was undone is not there: %s", f.Message)
-			}
-			if f.Kind == contract.Conflict {
-				require.Contains(t, f.Message, "was undone since")
-				require.Contains(t, f.Compensated, f.Node)
-				require.Empty(t, f.NotCompensated)
-			} else {
-				require.Equal(t, c.done, f.Compensated)
-			}
-			a.replays(t, again)
-		}
-		require.Len(t, a.written(t), before, "a reset undoes nothing twice")
-	}
-}
-
-// TestKeyedSagas: an operation that takes an idempotency key may be called again, but not once
-// its effect was undone; and whether it was, verify says, however many nodes undo it.
-func TestKeyedSagas(t *testing.T) {
-	stage.Parallel(t)
-	const write = "operation: write, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 0},\n     input_schema: {type: object, properties: {line: {type: string}"
-	require.Contains(t, sagaCatalog, write)
-	keyed := strings.Replace(sagaCatalog, write, strings.Replace(write, "mode: deter,", "mode: deter, idempotency_port: key,", 1)+", key: {type: string}", 1)
-	a := actBy(t, "book", pages, keyed, sagaPolicy)
-	digest := a.publish(t, `{apiVersion: chimera/v1, kind: Plan, name: keyed, version: "1", agent: tester, allow: [pure, committing],
-  input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object},
-  nodes: [
-    {id: first, template: book/write, timeout_ms: 1500, commit_policy: {verify: {node: looked, with: {line: "${args.line}"}, executed: "output.there", output: {page: 7}}}},
-    {id: looked, template: book/look}, {id: between, template: engine/pass, input_schema: &line {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: *line},
-    {id: back, template: book/erase, commit_policy: {rollback: {none: "gone"}}}, `+fails+`],
-  edges: [$input.line -> first.line, first -> last, between.line -> back.line,
-    {from_node: first, from_port: $compensate, to_node: between, to_port: line, edge_type: error, required: true, transform: "${args.line}"}]}`)
-	f := failureOf(t, stage.Await(t, a.h.Client(), a.start(t, "wax", digest, `{"line":"wax"}`), nil))
-	require.Equal(t, contract.ToolError, f.Kind, f.Message)
-	require.Equal(t, []string{"first"}, f.NotCompensated)
-	run := a.start(t, "hangs", digest, `{"line":"hangs"}`)
-	f = failureOf(t, stage.Await(t, a.h.Client(), run, nil))
-	require.Equal(t, contract.Timeout, f.Kind, f.Message)
-	require.Equal(t, []string{"first"}, f.Compensated)
-	lines := a.written(t)
-	require.Equal(t, []string{"write wax", "write hangs", `erase {"line":"hangs"}`}, lines)
-	for i, e := range events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED) {
-		again := a.reset(t, run, e.GetEventId())
-		f := failureOf(t, stage.Await(t, a.h.Client(), again, nil))
-		if i == 0 {
-			require.Equal(t, contract.OutcomeUnknown, f.Kind, f.Message)
-		}
-		require.Equal(t, []string{"first"}, f.Compensated)
-		a.replays(t, again)
-	}
-	require.Equal(t, lines, a.written(t), "it is not called again")
-}
-
-// TestSagasAreSteady: a run that is cancelled, or whose deadline passes, is undone, too,
-// whatever cancels it once more, and over several executions.
+// TestSagasAreSteady: a run that is cancelled is undone, whatever cancels it once more, and over
+// several executions, each of which replays.
 func TestSagasAreSteady(t *testing.T) {
 	stage.Parallel(t)
 	a := actBy(t, "book", pages, sagaCatalog, sagaPolicy)
 	a.options.ContinueAfter = 12
 	a.again(t)
-	waits := `{id: last, template: engine/sleep, with: {ms: 600000}, timeout_ms: 700000}`
-	digest := a.publish(t, fmt.Sprintf(sagaPlan, "-waits", waits))
-	late := a.publish(t, strings.Replace(fmt.Sprintf(sagaPlan, "-late", waits), "allow:", "limits: {deadline_ms: 4000}, allow:", 1))
-	run := a.start(t, "cancelled", digest, `{"one":"a","two":"b"}`)
+	run := a.start(t, "cancelled", a.publish(t, `{apiVersion: chimera/v1, kind: Plan, name: saga, version: "1", agent: tester, allow: [pure, committing],
+  input_schema: {type: object, properties: {one: {type: string}, two: {type: string}}, required: [one, two]},
+  output_schema: {type: object},
+  nodes: [
+    {id: first, template: book/write, commit_policy: {verify: {node: looked, with: {line: "${args.line}"}, executed: "output.there", output: {page: 7}}}},
+    {id: looked, template: book/look}, {id: back, template: book/erase, commit_policy: {rollback: {none: "gone"}}},
+    {id: second, template: book/write, commit_policy: {}},
+    {id: back2, template: book/erase, commit_policy: {rollback: {none: "gone"}}},
+    {id: last, template: engine/sleep, with: {ms: 600000}, timeout_ms: 700000}],
+  edges: [$input.one -> first.line, first -> second, $input.two -> second.line, second -> last,
+    {from_node: first, from_port: $compensate, to_node: back, to_port: line, edge_type: error, required: true, transform: "${args.line}"},
+    {from_node: first, from_port: $compensate, to_node: back, to_port: page, edge_type: error, required: false, transform: "${output.page}"},
+    {from_node: second, from_port: $compensate, to_node: back2, to_port: line, edge_type: error, required: true, transform: "${args.line}"}]}`), `{"one":"a","two":"b"}`)
 	stage.Until(t, "both lines are written", func() bool { return len(a.written(t)) == 2 })
 	require.NoError(t, a.h.Client().CancelWorkflow(t.Context(), run.GetID(), ""))
 	_ = a.h.Client().CancelWorkflow(t.Context(), run.GetID(), "")
-	err := stage.Await(t, a.h.Client(), run, nil)
-	require.Error(t, err)
+	require.Error(t, stage.Await(t, a.h.Client(), run, nil))
 	s := stage.State(t, a.h.Client(), run)
 	require.Equal(t, contract.RunCancelled, s.State)
 	require.Equal(t, []string{"second", "first"}, s.Failure.Compensated)
-	require.Greater(t, s.Executions, 1)
 	require.Equal(t, []string{"write a", "write b", `erase {"line":"b"}`, `erase {"line":"a","page":7}`}, a.written(t))
-
-	run = a.start(t, "late", late, `{"one":"c","two":"d"}`)
-	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
-	require.Equal(t, contract.Deadline, f.Kind)
-	require.Equal(t, []string{"second", "first"}, f.Compensated)
-	require.Len(t, a.written(t), 8)
+	require.Greater(t, s.Executions, 1)
+	for id := run.GetRunID(); id != ""; {
+		x := a.h.Client().GetWorkflow(t.Context(), run.GetID(), id)
+		a.replays(t, x)
+		id = ""
+		for _, e := range events(t, a.h.Client(), x, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW) {
+			id = e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
+		}
+	}
+	// What is asked of the effect before and after it is undone is no call of it.
+	seen, err := client.New(a.h.Client(), client.Options{}).Values(t.Context(), run.GetID(), "first", struct {
+		*payload.Reader
+		*payload.Values
+	}{payload.NewReader(a.h.Store().Blobs, a.engine(t).Sealing.Keys), payload.NewValues(a.h.Store().Blobs, a.engine(t).Sealing, "default")})
+	require.NoError(t, err)
+	require.Len(t, seen.Calls, 1)
 }

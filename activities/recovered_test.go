@@ -1,4 +1,4 @@
-package host_test
+package activities_test
 
 import (
 	"encoding/json"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/contract"
@@ -21,10 +20,10 @@ import (
 // when the test lets it.
 const heldPages = `in=$(cat)
 line=$(printf '%s' "$in" | sed -n 's/.*"line":"\([^"]*\)".*/\1/p')
-held() { while ! [ -e "$LINES_FILE-$1-$line" ]; do sleep 0.05; done; }
+held() { while ! [ -e "$LINES_FILE-$1-$line" ]; do sleep 0.01; done; }
 case $1 in
 write) echo "write $line" >> "$LINES_FILE"
-	case $line in *hangs*) sleep 60 ;; esac
+	case $line in *hangs*) kill -9 $$ ;; esac
 	echo '{"page":7}' ;;
 erase) echo "erase $line" >> "$LINES_FILE"
 	case $line in *slow*) held erase ;; esac
@@ -33,14 +32,14 @@ erase) echo "erase $line" >> "$LINES_FILE"
 look) held look; echo '{"kind":"tool_error","message":"it is not there"}'; exit 1 ;;
 esac`
 
-// recoveredPlan writes two lines, of which nobody knows the second. It is erased, and the plan
+// recoveredPlan stage.Writes two lines, of which nobody knows the second. It is erased, and the plan
 // goes on; it fails then if that is asked of it. Something beside it may fail.
 const recoveredPlan = `{apiVersion: chimera/v1, kind: Plan, name: recovered, version: "1", agent: tester, allow: [pure, committing],
   input_schema: {type: object, properties: {one: {type: string}, two: {type: string}, beside: {type: boolean}, fails: {type: boolean}, when: {type: string}}, required: [one, two, beside, fails, when]},
   output_schema: {type: object, properties: {failure: {type: object}}},
   nodes: [
     {id: first, template: book/write, commit_policy: {}}, {id: back, template: book/erase, commit_policy: {rollback: {none: "gone"}}},
-    {id: second, template: book/write, timeout_ms: 1500, commit_policy: {}}, {id: back2, template: book/erase, commit_policy: {rollback: {none: "gone"}}},
+    {id: second, template: book/write, commit_policy: {}}, {id: back2, template: book/erase, commit_policy: {rollback: {none: "gone"}}},
     {id: noted, template: engine/pass, input_schema: {type: object, properties: {failure: {type: object}}, required: [failure]}, output_schema: {type: object, properties: {failure: {type: object}}, required: [failure]}},
     {id: beside, template: book/look},
     {id: last, template: engine/fail, with: {message: "it ends here"}}],
@@ -61,23 +60,34 @@ type recovering struct {
 	When   string `json:"when"`
 }
 
-func (a *acting) recovers(t *testing.T, name, digest string, in recovering) client.WorkflowRun {
+func recovers(t *testing.T, a *stage.Acting, name, digest string, in recovering) client.WorkflowRun {
 	t.Helper()
 	raw, err := json.Marshal(in)
 	require.NoError(t, err)
-	return a.start(t, strings.ReplaceAll(name, " ", "-"), digest, string(raw))
+	return a.Start(t, strings.ReplaceAll(name, " ", "-"), digest, string(raw))
 }
 
 // lets lets the tool go on with a line.
-func (a *acting) lets(t *testing.T, what, line string) {
+func lets(t *testing.T, a *stage.Acting, what, line string) {
 	t.Helper()
-	require.NoError(t, os.WriteFile(a.lines+"-"+what+"-"+line, nil, 0o600))
+	require.NoError(t, os.WriteFile(a.Lines+"-"+what+"-"+line, nil, 0o600))
+}
+
+// of are the lines that the tool has written for a run.
+func (in recovering) of(t *testing.T, a *stage.Acting) (lines []string) {
+	t.Helper()
+	for _, line := range a.Written(t) {
+		if _, about, _ := strings.Cut(line, " "); about == in.One || about == in.Two {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // undoneAfter is how long after an effect of a run was found to be unknown the next one was called.
-func (a *acting) undoneAfter(t *testing.T, run client.WorkflowRun) time.Duration {
+func undoneAfter(t *testing.T, a *stage.Acting, run client.WorkflowRun) time.Duration {
 	t.Helper()
-	l := a.ledger()
+	l := a.Ledger()
 	r, err := l.Run(t.Context(), run.GetID(), "")
 	require.NoError(t, err)
 	records, err := l.Chain(t.Context(), r.Chain(), 0, 1000)
@@ -100,10 +110,10 @@ func (a *acting) undoneAfter(t *testing.T, run client.WorkflowRun) time.Duration
 // TestRecovered: an effect of unknown outcome is undone while the run goes on, and then an error
 // edge handles it. Otherwise its failure ends the run.
 func TestRecovered(t *testing.T) {
-	stage.Parallel(t)
-	a := actBy(t, "book", heldPages, sagaCatalog, sagaPolicy)
-	digest := a.publish(t, recoveredPlan)
-	for name, c := range map[string]struct {
+	t.Parallel()
+	a := stage.ActBy(t, "book", heldPages, sagaCatalog, sagaPolicy)
+	digest := a.Publish(t, recoveredPlan)
+	cases := map[string]struct {
 		in        recovering
 		kind      contract.Kind
 		done, not []string
@@ -117,90 +127,92 @@ func TestRecovered(t *testing.T) {
 			[]string{"write c", "write hangs ink", "erase hangs ink", "erase c"}},
 		"no error edge takes it": {recovering{One: "d", Two: "hangs d", When: "tool_error"}, contract.OutcomeUnknown, []string{"second", "first"}, []string{},
 			[]string{"write d", "write hangs d", "erase hangs d", "erase d"}},
-	} {
-		run := a.recovers(t, name, digest, c.in)
+	}
+	runs := map[string]client.WorkflowRun{}
+	for name, c := range cases {
+		runs[name] = recovers(t, a, name, digest, c.in)
+	}
+	for name, c := range cases {
+		run := runs[name]
 		var out struct{ Failure *contract.ErrorPayload }
-		err := stage.Await(t, a.h.Client(), run, &out)
+		err := stage.Await(t, a.Client(), run, &out)
 		if c.kind == "" {
 			require.NoError(t, err)
 			require.Equal(t, contract.OutcomeUnknown, out.Failure.Kind)
 			require.JSONEq(t, `{"undone":true}`, string(out.Failure.Details))
-			require.GreaterOrEqual(t, a.undoneAfter(t, run), ledger.CallSkew, "what the call has sent may arrive until then")
+			require.GreaterOrEqual(t, undoneAfter(t, a, run), ledger.CallSkew, "what the call has sent may arrive until then")
 		} else {
 			require.Error(t, err, name)
-			f := failureOf(t, err)
+			f := stage.FailureOf(t, err)
 			require.Equal(t, c.kind, f.Kind, "%s: %s", name, f.Message)
 			require.Equal(t, c.done, f.Compensated, name)
 			require.Equal(t, c.not, f.NotCompensated, name)
 		}
-		require.Equal(t, c.lines, a.written(t)[len(a.written(t))-len(c.lines):], name)
-		a.replays(t, run)
-		if testing.Short() || name != "handled" && c.kind != contract.ToolError {
+		require.Equal(t, c.lines, c.in.of(t, a), name)
+		if name != "handled" && c.kind != contract.ToolError {
 			continue
 		}
-		before := len(a.written(t))
-		for _, e := range events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED) {
-			again := a.reset(t, run, e.GetEventId())
-			err := stage.Await(t, a.h.Client(), again, nil)
-			if c.kind == "" {
-				require.NoError(t, err)
-			} else {
-				require.Equal(t, c.done, failureOf(t, err).Compensated)
-			}
-			a.replays(t, again)
+		err = a.Await(t, stage.Reset(t, a.Client(), run), nil)
+		if c.kind == "" {
+			require.NoError(t, err)
+		} else {
+			f := stage.FailureOf(t, err)
+			require.Equal(t, contract.Conflict, f.Kind, "what was undone is not there: %s", f.Message)
+			require.Equal(t, []string{"first"}, f.Compensated)
+			require.Empty(t, f.NotCompensated)
 		}
-		require.Len(t, a.written(t), before, "a reset undoes nothing twice")
+		require.Equal(t, c.lines, c.in.of(t, a), "a reset undoes nothing twice")
 	}
 }
 
 // TestRecoveryIsSteady: whatever happens while an effect is undone, it is undone once.
 func TestRecoveryIsSteady(t *testing.T) {
-	stage.Parallel(t)
-	a := actBy(t, "book", heldPages, sagaCatalog, sagaPolicy)
-	a.options.ContinueAfter = 8
-	a.again(t)
-	digest := a.publish(t, recoveredPlan)
-	for name, c := range map[string]struct {
-		line   string
-		beside bool
+	t.Parallel()
+	a := stage.ActBy(t, "book", heldPages, sagaCatalog, sagaPolicy)
+	a.Options.ContinueAfter = 24
+	a.Again(t)
+	digest := a.Publish(t, recoveredPlan)
+	cases := map[string]struct {
+		in     recovering
 		during func(run client.WorkflowRun, two string)
 		ends   func(err error, name string)
 	}{
-		"it continues as new": {"a", false, func(client.WorkflowRun, string) {}, func(err error, name string) { require.NoError(t, err, name) }},
-		"another node fails": {"b", true, func(run client.WorkflowRun, two string) {
-			a.lets(t, "look", two)
+		"it continues as new": {recovering{One: "one a", Two: "slow hangs a", Beside: false, When: "outcome_unknown"}, func(client.WorkflowRun, string) {}, func(err error, name string) { require.NoError(t, err, name) }},
+		"another node fails": {recovering{One: "one b", Two: "slow hangs b", Beside: true, When: "outcome_unknown"}, func(run client.WorkflowRun, two string) {
+			lets(t, a, "look", two)
 			stage.Until(t, "the other has failed", func() bool {
-				return slices.ContainsFunc(stage.State(t, a.h.Client(), run).Nodes, func(n contract.NodeStatus) bool { return n.ID == "beside" && n.State == contract.Failed })
+				return slices.ContainsFunc(stage.State(t, a.Client(), run).Nodes, func(n contract.NodeStatus) bool { return n.ID == "beside" && n.State == contract.Failed })
 			})
 		}, func(err error, name string) {
-			f := failureOf(t, err)
+			f := stage.FailureOf(t, err)
 			require.Equal(t, contract.ToolError, f.Kind, name)
 			require.Equal(t, "beside", f.Node, name)
 			require.Equal(t, []string{"second", "first"}, f.Compensated, name)
 			require.Empty(t, f.NotCompensated, name)
 		}},
-		"it is cancelled": {"c", true, func(run client.WorkflowRun, two string) {
-			require.NoError(t, a.h.Client().CancelWorkflow(t.Context(), run.GetID(), ""))
+		"it is cancelled": {recovering{One: "one c", Two: "slow hangs c", Beside: true, When: "outcome_unknown"}, func(run client.WorkflowRun, two string) {
+			require.NoError(t, a.Client().CancelWorkflow(t.Context(), run.GetID(), ""))
 		}, func(err error, name string) { require.Error(t, err, name) }},
-	} {
-		if testing.Short() && name != "it is cancelled" {
-			continue
-		}
-		one, two := "one "+c.line, "slow hangs "+c.line
-		run := a.recovers(t, name, digest, recovering{One: one, Two: two, Beside: c.beside, When: "outcome_unknown"})
-		stage.Until(t, "it is being undone", func() bool { return slices.Contains(a.written(t), "erase "+two) })
+	}
+	runs := map[string]client.WorkflowRun{}
+	for name, c := range cases {
+		runs[name] = recovers(t, a, name, digest, c.in)
+	}
+	for name, c := range cases {
+		run, one, two := runs[name], c.in.One, c.in.Two
+		stage.Until(t, "it is being undone", func() bool { return slices.Contains(a.Written(t), "erase "+two) })
 		c.during(run, two)
-		a.lets(t, "erase", two)
-		c.ends(stage.Await(t, a.h.Client(), run, nil), name)
-		s := stage.State(t, a.h.Client(), run)
+		lets(t, a, "erase", two)
+		c.ends(stage.Await(t, a.Client(), run, nil), name)
+		s := stage.State(t, a.Client(), run)
 		require.Greater(t, s.Executions, 1, name)
 		lines := []string{"write " + one, "write " + two, "erase " + two}
 		if s.Failure != nil {
 			require.Equal(t, []string{"second", "first"}, s.Failure.Compensated, name)
 			lines = append(lines, "erase "+one)
 		}
-		require.Equal(t, lines, a.written(t)[len(a.written(t))-len(lines):], name)
-		a.lets(t, "look", two)
+		require.Equal(t, lines, c.in.of(t, a), name)
+		lets(t, a, "look", two)
 	}
 }
 
@@ -213,21 +225,17 @@ esac`
 // not there does not mean that it never was: it is not called again, since what undoes it would
 // not be called again either.
 func TestUndoneIsNotCalledAgain(t *testing.T) {
-	stage.Parallel(t)
-	a := actBy(t, "book", looks, sagaCatalog, sagaPolicy)
-	source := strings.Replace(recoveredPlan, "{id: second, template: book/write, timeout_ms: 1500, commit_policy: {}}",
-		`{id: second, template: book/write, timeout_ms: 1500, commit_policy: {verify: {node: looked, with: {line: "${args.line}"}, executed: "output.there", output: {page: 7}}}}, {id: looked, template: book/look}`, 1)
-	digest := a.publish(t, source)
-	run := a.recovers(t, "seen", digest, recovering{One: "a", Two: "slow hangs", When: "outcome_unknown"})
+	t.Parallel()
+	a := stage.ActBy(t, "book", looks, sagaCatalog, sagaPolicy)
+	source := strings.Replace(recoveredPlan, "{id: second, template: book/write, commit_policy: {}}",
+		`{id: second, template: book/write, commit_policy: {verify: {node: looked, with: {line: "${args.line}"}, executed: "output.there", output: {page: 7}}}}, {id: looked, template: book/look}`, 1)
+	digest := a.Publish(t, source)
+	run := recovers(t, a, "seen", digest, recovering{One: "a", Two: "slow hangs", When: "outcome_unknown"})
 	lines := []string{"write a", "write slow hangs", "erase slow hangs"}
-	stage.Until(t, "it is being undone", func() bool { return slices.Equal(a.written(t), lines) })
-	a.lets(t, "look", "slow hangs")
-	a.lets(t, "erase", "slow hangs")
-	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
-	for _, e := range events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED) {
-		again := a.reset(t, run, e.GetEventId())
-		require.NoError(t, stage.Await(t, a.h.Client(), again, nil))
-		require.Equal(t, lines, a.written(t))
-		a.replays(t, again)
-	}
+	stage.Until(t, "it is being undone", func() bool { return slices.Equal(a.Written(t), lines) })
+	lets(t, a, "look", "slow hangs")
+	lets(t, a, "erase", "slow hangs")
+	require.NoError(t, stage.Await(t, a.Client(), run, nil))
+	require.NoError(t, a.Await(t, stage.Reset(t, a.Client(), run), nil))
+	require.Equal(t, lines, a.Written(t))
 }
