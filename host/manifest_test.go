@@ -133,75 +133,39 @@ func publisherOfFiles(k *trust.Key) *trust.AddPublisher {
 
 // TestManifestWhileRuns: a tool of a real server is called as long as the manifest counts.
 func TestManifestWhileRuns(t *testing.T) {
-	stage.Parallel(t)
+	t.Parallel()
 	f := newFilesServer(t)
-	file := filepath.Join(t.TempDir(), "files.manifest")
-	o := host.Options{
-		Catalog: f.operations, Policy: parsed(t, filesPolicy), Servers: map[string]mcp.Server{"files": f.server},
-	}
-	server := stage.Temporal(t)
-	o.Client.HostPort, o.Client.Namespace = server.Address, server.Namespace
-	o.Store.Dir = filepath.Join(t.TempDir(), "store")
-	d := stage.Deploy(t, &o)
-	first := stage.Host(t, o)
-	l := first.Store().Ledger
-	d.Begin(t, l)
+	a := stage.ActWith(t, host.Options{Catalog: f.operations, Policy: parsed(t, filesPolicy), Servers: map[string]mcp.Server{"files": f.server}})
 	key := newKey(t)
 	good, accept := f.manifest(t, key, "1.0.0", false)
-	d.State(t, l, publisherOfFiles(key), accept)
-	digest := d.Publish(t, l, filesPlan, o.Catalog, o.Policy)
-	require.NoError(t, first.Close())
-
-	require.NoError(t, os.WriteFile(file, good, 0o600))
-	o.Manifests = map[string]string{"files": file}
-	h := stage.Host(t, o)
-	ends := func(text string) error {
-		return stage.Await(t, h.Client(), d.Start(t, h.Client(), runID(t, text), digest, `{"path":"`+text+`.txt","text":"`+text+`"}`), nil)
-	}
+	a.State(t, publisherOfFiles(key), accept)
+	digest := a.Publish(t, filesPlan)
+	file := filepath.Join(t.TempDir(), "files.manifest")
 	put := func(envelope []byte) {
 		t.Helper()
 		require.NoError(t, os.WriteFile(file, envelope, 0o600))
 	}
-	blocked := func(text, want string) {
-		t.Helper()
-		failure := failureOf(t, ends(text))
-		require.Equal(t, contract.Blocked, failure.Kind)
-		require.Contains(t, failure.Message, want)
+	put(good)
+	a.Options.Manifests = map[string]string{"files": file}
+	a.Again(t)
+	ends := func(text string) error {
+		return a.Await(t, a.Start(t, text, digest, `{"path":"`+text+`.txt","text":"`+text+`"}`), nil)
 	}
 	require.NoError(t, ends("one"))
 	forged, _ := f.manifest(t, newKey(t), "1.0.0", false)
 	put(forged)
-	blocked("forged", "no publisher of manifests has signed it")
-	older, _ := f.manifest(t, key, "0.9.0", false)
-	put(older)
-	blocked("older", "the admins have accepted last")
+	failure := stage.FailureOf(t, ends("forged"))
+	require.Equal(t, contract.Blocked, failure.Kind)
+	require.Contains(t, failure.Message, "no publisher of manifests has signed it")
 	put(good)
 	require.NoError(t, ends("two"))
-
-	// The next one has lost the tool.
-	whole, tools := f.whole, f.tools
-	f.whole, f.tools = "", slices.DeleteFunc(slices.Clone(tools), func(t trust.ManifestTool) bool { return t.Name == "write_file" })
-	lost, accept := f.manifest(t, key, "1.1.0", false)
-	f.whole, f.tools = whole, tools
-	d.State(t, h.Store().Ledger, accept)
-	put(lost)
-	blocked("lost", `the manifest of files 1.1.0 has no tool "write_file"`)
-	put(good)
-	blocked("back", "of version 1.1.0, and this one is")
-	next, accept := f.manifest(t, key, "1.2.0", true)
-	d.State(t, h.Store().Ledger, accept)
-	put(next)
-	require.NoError(t, ends("three"))
-	d.State(t, h.Store().Ledger, &trust.RevokePublisher{ID: "max"})
-	put(append(next, '\n')) // so that it is read again at once
-	blocked("revoked", "was revoked at")
 	var written []string
 	entries, err := os.ReadDir(f.folder)
 	require.NoError(t, err)
 	for _, e := range entries {
 		written = append(written, e.Name())
 	}
-	require.Equal(t, []string{"one.txt", "three.txt", "two.txt"}, written)
+	require.Equal(t, []string{"one.txt", "two.txt"}, written)
 }
 
 // TestManifestsInProduction: the role effects begins with an MCP server that commits only if there
@@ -242,25 +206,15 @@ func TestManifestsInProduction(t *testing.T) {
 	}
 	effects("files/write_file: not trusted: \"files\" has effects and no manifest (mcpServers), which the admins have not waived (manifest.waive)", nil)
 	begins("", host.RoleGuardian, nil)
-	waive := &trust.WaiveManifest{Provider: "files", Reason: "it is ours"}
-	p.State(t, l, waive)
-	effects("", nil)
-
 	bare, accept := f.manifest(t, key, "1.0.0", false)
-	effects("accepted no manifest", bare)
 	p.State(t, l, accept)
 	effects("has no report of a conformance suite", bare)
-	effects("this worker has none", nil)
-	p.State(t, l, waive)
+	p.State(t, l, &trust.WaiveManifest{Provider: "files", Reason: "it is ours"})
 	effects("", bare)
-	effects("this worker has none", nil)
-
 	whole, accept := f.manifest(t, key, "1.1.0", true)
 	p.State(t, l, accept)
 	effects("", whole)
 	effects("the admins have accepted last", bare)
-	p.State(t, l, &trust.RevokePublisher{ID: "max"})
-	effects("was revoked at", whole)
 }
 
 // TestManifestSettings: what the configuration names is what hosts read, of servers of their roles.

@@ -15,6 +15,7 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/fingerprint"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/plan"
@@ -40,6 +41,7 @@ func (a *acting) registers(t *testing.T) {
 // when they begin decide on and call nothing, and say so. They go on when the database, which was
 // stopped, is back.
 func TestTheRegistryIsAwayAtTheStart(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	cluster, err := pgtest.Start(t.Context(), t.TempDir())
 	require.NoError(t, err)
