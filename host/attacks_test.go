@@ -209,9 +209,11 @@ func TestAttacks(t *testing.T) {
 				require.Equal(t, string(code), v.Code, name)
 			}
 		}
-		for _, x := range attacks {
+		for i, x := range attacks {
 			refused(x.name, x.code, x.sent)
-			refused(x.name+", again", x.code, x.sent)
+			if i == 0 || !testing.Short() {
+				refused(x.name+", again", x.code, x.sent)
+			}
 		}
 
 		accepted := func(by stage.Signer, b ledger.Barrier) json.RawMessage {

@@ -97,7 +97,7 @@ func bankOf(t *testing.T, rules string, after int, tools ...banked) *bank {
 			facts += ", retry_policy: {max_retries: 0}"
 		}
 		if !strings.Contains(facts, "timeout_ms:") {
-			facts += ", timeout_ms: 20000"
+			facts += ", timeout_ms: 60000"
 		}
 		fmt.Fprintf(&operations, "  - {provider_type: mcp, provider_name: bank, mode: deter, trust_requirement: allow_auto, status: allow_auto, operation: %s, definition: %s}\n", facts, x.definition)
 		definitions = append(definitions, x.definition)
