@@ -250,10 +250,10 @@ func driftCall(ctx workflow.Context, call contract.Call) error {
 	}), "bank/pay", call).Get(ctx, nil)
 }
 
-// TestNobodyIsBelievedAboutWords: whoever can write to Temporal says what a server lists. The guardian
-// permits nothing that differs in more than words, nor other words that nobody has approved; and whoever has
-// its key besides gets no such call from the role effects.
-func TestNobodyIsBelievedAboutWords(t *testing.T) {
+// TestListingsAreNotBelieved: a client of Temporal says what a server lists. The guardian permits nothing that
+// differs in more than words, nor other words that people have not approved. A client that also has the
+// guardian's key gets no such call from the role effects.
+func TestListingsAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	b := newDriftBank(t)
 	b.Enrol(t, "eve", "reviewer")

@@ -74,7 +74,7 @@ func TestReworded(t *testing.T) {
 			}
 			require.Equal(t, c.calls, b.Written(t))
 			if c.kind == "" && c.between == nil {
-				// A reset asks nobody again, and calls no effect again.
+				// A reset does not ask people again, and calls no effect again.
 				require.NoError(t, b.Await(t, stage.Reset(t, b.Client(), run), nil))
 				require.Equal(t, append(c.calls, "look"), b.Written(t))
 			}
@@ -98,7 +98,7 @@ func (b *driftBank) text(t *testing.T, at ledger.Barrier) string {
 	return text
 }
 
-// moves has a run continue as new while it waits for people: what nobody accepts makes its history longer.
+// moves has a run continue as new while it waits for people: signatures that are refused make its history longer.
 func (b *driftBank) moves(t *testing.T, run client.WorkflowRun) {
 	t.Helper()
 	was := stage.State(t, b.Client(), run).Executions

@@ -70,7 +70,7 @@ var rugEndings = map[string]map[rugMoment]rugEnding{
 		afterListing: ends("pay", gotAll, contract.OutcomeUnknown), afterCall: ends("pay", gotAll, contract.OutcomeUnknown),
 	},
 	"beside": {beforeRun: rugWell(gotAll), betweenNodes: rugWell(gotAll), atBarrier: rugWell(gotAll), afterListing: rugWell(gotAll), afterCall: rugWell(gotAll)},
-	// What has changed is not even started. If a child has ended when a call is sent, nobody may know whether it got it.
+	// What has changed is not even started. If a child has ended when a call is sent, it may be unknown whether it got it.
 	"program": {
 		beforeRun: ends("look", "", contract.Drift), betweenNodes: ends("pay", gotLook, contract.Drift), atBarrier: ends("pay", gotLook, contract.Drift),
 		afterListing: ends("pay", gotList, contract.Drift, contract.OutcomeUnknown), afterCall: ends("pay", gotPay, contract.OutcomeUnknown),
@@ -86,7 +86,7 @@ var rugEndings = map[string]map[rugMoment]rugEnding{
 		beforeRun: ends("look", "", contract.Drift), betweenNodes: ends("pay", gotLook, contract.Drift), atBarrier: ends("pay", gotLook, contract.Drift),
 		afterListing: ends("pay", gotList, contract.Drift), afterCall: ends("pay", gotPay, contract.OutcomeUnknown),
 	},
-	// It redirects, and nobody follows.
+	// It redirects, and the caller does not follow.
 	"redirect": {
 		beforeRun: ends("look", "", contract.Unsent), betweenNodes: ends("pay", gotLook, contract.Blocked), atBarrier: ends("pay", gotLook, contract.Blocked),
 		afterListing: ends("pay", gotList, contract.OutcomeUnknown), afterCall: ends("pay", gotPay, contract.OutcomeUnknown),

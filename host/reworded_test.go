@@ -56,7 +56,7 @@ func TestRewordedForAChild(t *testing.T) {
 		}
 		was := len(b.executions(t, run))
 		stage.Until(t, "the run has continued as new", func() bool {
-			b.signal(t, run, json.RawMessage(`{"junk":true}`)) // what nobody accepts makes its history longer
+			b.signal(t, run, json.RawMessage(`{"junk":true}`)) // what is refused makes its history longer
 			return len(b.executions(t, run)) > was
 		})
 		require.Equal(t, []string{"look"}, b.written(t), "it is not called before it is approved")

@@ -53,7 +53,7 @@ const wiredPlan = `{apiVersion: chimera/v1, kind: Plan, name: pays, version: "1"
   nodes: [{id: pay, template: bank/pay, commit_policy: {rollback: {none: "what is paid stays paid"}}}],
   edges: [$input.line -> pay.line, pay.ok -> $output.ok]}`
 
-// wire is an MCP server of mcp-go over streamable HTTP, before which somebody answers calls with
+// wire is an MCP server of mcp-go over streamable HTTP, in place of which a handler answers calls with
 // what their line says: a status, and how often.
 type wire struct {
 	*httptest.Server
