@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/approval"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 )
 
@@ -445,7 +444,6 @@ func walkOutcomes(m outcomeMoves) (int, error) {
 
 // TestOutcomeProtocol walks all states around a call of unknown outcome.
 func TestOutcomeProtocol(t *testing.T) {
-	raced.Skip(t)
 	n, err := walkOutcomes(soundOutcomes)
 	require.NoError(t, err)
 	t.Logf("%d states", n)
@@ -454,7 +452,6 @@ func TestOutcomeProtocol(t *testing.T) {
 
 // TestOutcomeProtocolFaults: the walk finds moves that are wrong.
 func TestOutcomeProtocolFaults(t *testing.T) {
-	raced.Skip(t)
 	for name, fault := range map[string]func(m *outcomeMoves){
 		"people are asked while what was sent is under way": func(m *outcomeMoves) {
 			m.arrived = func(ledger.Invocation, ledger.Time) bool { return true }

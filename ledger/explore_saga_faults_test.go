@@ -7,25 +7,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/contract"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 )
 
 // sagaWalks are those of make test, the smallest first.
 var sagaWalks = []bounds{
+	{inOrder: true, handling: true, verified: true, losses: 0, continuing: true},
 	{losses: 0, continuing: true},
 	{inOrder: true, losses: 1, continuing: true},
-	{inOrder: true, verified: true, losses: 1, continuing: true},
-	{inOrder: true, losses: 0, resets: true},
-	{inOrder: true, keyed: true, losses: 0, continuing: true},
-	{inOrder: true, handling: true, losses: 1, continuing: true},
 	{handling: true, losses: 0, continuing: true},
-	{inOrder: true, handling: true, verified: true, losses: 0, continuing: true},
+	{inOrder: true, verified: true, losses: 1, continuing: true},
+	{inOrder: true, handling: true, losses: 1, continuing: true},
+	{inOrder: true, keyed: true, losses: 0, continuing: true},
+	{inOrder: true, losses: 0, resets: true},
 }
 
-// manySagas are those of make explore besides. The first two are the smallest in which what was
-// undone may be called again.
+// manySagas are those of make explore besides.
 var manySagas = []bounds{
 	{inOrder: true, handling: true, verified: true, losses: 0, resets: true},
 	{inOrder: true, keyed: true, losses: 1, continuing: true},
@@ -39,9 +37,16 @@ var manySagas = []bounds{
 	{inOrder: true, handling: true, losses: 0, resets: true},
 }
 
+// foundIn has the walk for faults that none of the smaller finds.
+var foundIn = map[string]bounds{
+	"what was undone is found not to have happened": {inOrder: true, losses: 0, resets: true},
+	"what was undone counts as done":                {inOrder: true, losses: 0, resets: true},
+	"what was undone is called again":               manySagas[0],
+	"what may be called again is undone":            manySagas[1],
+}
+
 // TestSagaProtocol walks all states around a run that has to undo its effects.
 func TestSagaProtocol(t *testing.T) {
-	raced.Skip(t)
 	all := sagaWalks
 	if *lastTick > 4 { // make explore
 		all = slices.Concat(all, manySagas)
@@ -58,7 +63,6 @@ func TestSagaProtocol(t *testing.T) {
 
 // TestSagaProtocolFaults: the walk finds moves that are wrong.
 func TestSagaProtocolFaults(t *testing.T) {
-	raced.Skip(t)
 	carries := func(change func(c *contract.Carried, w *contract.Unwinding)) func(m *sagaMoves) {
 		return func(m *sagaMoves) {
 			m.carried = func(c *contract.Carried) {
@@ -194,7 +198,11 @@ func TestSagaProtocolFaults(t *testing.T) {
 			m := soundSaga
 			fault(&m)
 			var err error
-			for _, b := range slices.Concat(sagaWalks, manySagas[:2]) {
+			walks := sagaWalks
+			if b, ok := foundIn[name]; ok {
+				walks = []bounds{b}
+			}
+			for _, b := range walks {
 				if _, err = walkSagas(m, b); err != nil {
 					break
 				}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 )
 
@@ -334,7 +333,6 @@ func (s *scene) wrong(repeatable bool) error {
 // TestProtocol walks all scenes, for tools that may be called again, and for those that may
 // not, with verify and without.
 func TestProtocol(t *testing.T) {
-	raced.Skip(t)
 	verified := sound
 	verified.verifiable = ledger.Invocation.Arrived
 	for _, c := range []struct {
@@ -350,7 +348,6 @@ func TestProtocol(t *testing.T) {
 
 // TestProtocolFaults: the walk finds moves that are wrong.
 func TestProtocolFaults(t *testing.T) {
-	raced.Skip(t)
 	later := func(now ledger.Time) ledger.Time { return ledger.At(now.Time().Add(10 * unit)) }
 	for name, fault := range map[string]func(m *moves){
 		"a permit is used again": func(m *moves) {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 )
 
@@ -250,7 +249,6 @@ func walkUndo(m undoMoves) (int, error) {
 
 // TestUndoProtocol walks all states around an effect and what undoes it.
 func TestUndoProtocol(t *testing.T) {
-	raced.Skip(t)
 	n, err := walkUndo(soundUndo)
 	require.NoError(t, err)
 	t.Logf("%d states", n)
@@ -259,7 +257,6 @@ func TestUndoProtocol(t *testing.T) {
 
 // TestUndoProtocolFaults: the walk finds moves that are wrong.
 func TestUndoProtocolFaults(t *testing.T) {
-	raced.Skip(t)
 	for name, fault := range map[string]func(m *undoMoves){
 		"whatever says so undoes it": func(m *undoMoves) {
 			m.covers = func(b *ledger.Barrier, _ string) (ledger.Awaited, bool) { return b.Covers(invName(undoerInv)) }
