@@ -10,7 +10,6 @@ import (
 	"chimera.ai/engine/approval"
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/guardian"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/ledger/ledgertest"
@@ -139,7 +138,6 @@ func (d *deployment) undo(t testing.TB, a asked, invocation string, approvals ..
 
 // TestApprovals: what counts was signed by the right people, and by enough of them.
 func TestApprovals(t *testing.T) {
-	raced.Skip(t)
 	for name, c := range map[string]struct {
 		do   func(t *testing.T, d *deployment, a asked, cat, dan *trust.Key)
 		says string

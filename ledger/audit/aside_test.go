@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/ledger/ledgertest"
@@ -46,7 +45,6 @@ func exportAside(t *testing.T, w *world, rows ...ledger.Aside) audit.Exported {
 // TestManyAside: whoever writes many rows into the database that are no entries hides none that
 // is one, and makes no log unverifiable.
 func TestManyAside(t *testing.T) {
-	raced.Skip(t)
 	const listed = 100_000
 	garbage := make([]ledger.Aside, listed, listed+1)
 	for i := range garbage {

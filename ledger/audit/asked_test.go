@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/approval"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/ledger/ledgertest"
@@ -78,7 +77,6 @@ func TestThePolicyOfThen(t *testing.T) {
 // TestBarriersFollowThePolicy: a barrier excludes whom its policy excludes, who are known from
 // what the run, the plan and the agent say, and asks those whom it names.
 func TestBarriersFollowThePolicy(t *testing.T) {
-	raced.Skip(t)
 	for name, c := range map[string]struct {
 		bundle func(*policy.Bundle)
 		idle   bool // nobody has activated the bundle

@@ -8,7 +8,6 @@ import (
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/guardian"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/ledger/ledgertest"
@@ -61,7 +60,6 @@ func burning(r ledger.Run) *guardian.Action {
 // TestIrreversibleIsAttended: a guardian that says that people have approved an irreversible
 // effect must have used their approvals, unless its bundle lets the effect go unattended.
 func TestIrreversibleIsAttended(t *testing.T) {
-	raced.Skip(t)
 	bundle := func(a policy.Allow) *policy.Bundle {
 		return &policy.Bundle{Version: "1", Unmodelled: []string{"book/burn"}, Allow: []policy.Allow{a}, Rules: []policy.Rule{{ID: "any", Require: "true"}}}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/internal/pgtest"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/ledger/keyring"
@@ -218,7 +217,6 @@ func TestAnHonestExportVerifies(t *testing.T) {
 // TestTampering changes a real export in every way that an operator could, with
 // the log's key in hand where that helps.
 func TestTampering(t *testing.T) {
-	raced.Skip(t)
 	onBoth(t, tampering)
 }
 
@@ -348,7 +346,6 @@ func tampering(t *testing.T, base *world) {
 
 // TestEveryBit: a flipped bit anywhere in an export is found.
 func TestEveryBit(t *testing.T) {
-	raced.Skip(t)
 	w := newWorld(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, name := range []string{audit.EntriesFile, audit.BodiesFile, audit.CheckpointFile} {

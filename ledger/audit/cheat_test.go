@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/ledger/ledgertest"
@@ -116,7 +115,6 @@ const paid = "run/w/r1"
 // TestCheats: someone who owns the database and the log's key, but no admin and no
 // witness, changes what the log says.
 func TestCheats(t *testing.T) {
-	raced.Skip(t)
 	base := newWorld(t)
 	soon := ledger.At(time.Now().Add(24 * time.Hour))
 	pruned := func(t *testing.T, of tale, class ledger.Class, count int) *scene {
@@ -351,7 +349,6 @@ func TestTheReportIsNotTheOperators(t *testing.T) {
 // TestPruningIsPrecise: bodies that were pruned repeatedly on schedule, beside
 // legal holds, are explained, so an honest log is accepted.
 func TestPruningIsPrecise(t *testing.T) {
-	raced.Skip(t)
 	onBoth(t, pruningIsPrecise)
 }
 

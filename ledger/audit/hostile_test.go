@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 )
@@ -20,7 +19,6 @@ import (
 // TestBombs: an export that is made to wear the verifier out is told from a good
 // one after a bounded read.
 func TestBombs(t *testing.T) {
-	raced.Skip(t)
 	w := newWorld(t)
 	deep := strings.Repeat("[", 100_000)
 	for _, c := range []struct {

@@ -5,13 +5,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 )
 
 func TestProofs(t *testing.T) {
-	raced.Skip(t)
 	w := newWorld(t)
 	records, err := w.store.Records(t.Context(), 0, 1000)
 	require.NoError(t, err)
