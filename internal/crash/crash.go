@@ -28,7 +28,7 @@ import (
 	"chimera.ai/engine/ledger/ledgertest"
 )
 
-var crashes = flag.Int("crashes", 6, "how many processes the crash test kills")
+var crashes = flag.Int("crashes", 4, "how many processes the crash test kills")
 
 // The environment of a child: what it is, which store it opens, its name, and
 // the log's key.
@@ -306,7 +306,7 @@ func Run(t *testing.T, c Config) {
 	}
 	size := func() int64 {
 		var raw []byte
-		require.Eventually(t, func() bool { raw, err = s.Checkpoint(t.Context()); return !errors.Is(err, ledger.ErrUnavailable) }, time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool { raw, err = s.Checkpoint(t.Context()); return !errors.Is(err, ledger.ErrUnavailable) }, 5*time.Minute, 10*time.Millisecond)
 		require.NoError(t, err)
 		signed, err := signers.Open(raw)
 		require.NoError(t, err)

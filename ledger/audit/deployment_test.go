@@ -271,7 +271,7 @@ func TestGrants(t *testing.T) {
 // TestStatementsInTime: whether a statement may be stated is judged by when it was.
 func TestStatementsInTime(t *testing.T) {
 	d := newDeployment(t)
-	over := ledger.At(time.Now().Add(time.Minute))
+	over := ledger.At(time.Now().Add(30 * time.Minute))
 	raw := d.draft(t, func(s *trust.Statement) { s.Expires = &over }, &trust.ActivateBundle{Digest: ledger.BodyDigest([]byte("b"))})
 	_, err := trust.Publish(t.Context(), d.store, d.boot, raw, time.Now())
 	require.NoError(t, err)

@@ -139,9 +139,9 @@ func barriers(t *testing.T, open Open) {
 	// A barrier that is not approved frees what waits at it.
 	three := wait("three")
 	pending(80)
-	soon := ledger.At(time.Now().Add(2 * time.Second)) // longer than opening takes
-	_, err = s.OpenBarrier(ctx, run(), at("b/2", soon, three))
-	require.NoError(t, err)
+	inTime(t, func(wait time.Duration) error {
+		return errOf(s.OpenBarrier(ctx, run(), at("b/2", ledger.At(time.Now().Add(wait)), three)))
+	})
 	require.Eventually(t, func() bool {
 		closed, err = s.CloseBarrier(ctx, "b/2", ledger.BarrierExpired, "nobody signed")
 		return err == nil

@@ -17,7 +17,7 @@ func followUps(t *testing.T, open Open) {
 	ctx := t.Context()
 	require.NoError(t, s.OpenRun(ctx, run()))
 	later := ledger.At(time.Now().Add(time.Hour))
-	barrier := func(id string, change func(*ledger.Barrier)) ledger.Barrier {
+	opened := func(id string, change func(*ledger.Barrier)) (ledger.Barrier, error) {
 		t.Helper()
 		got, err := s.Authorize(ctx, run(), Ask(id, id), func(st ledger.Standing) (ledger.Ruling, error) {
 			r, err := Rule("ESCALATE")(st)
@@ -30,7 +30,11 @@ func followUps(t *testing.T, open Open) {
 			Actions: []ledger.Awaited{{Invocation: id, Action: got.Decision.ActionDigest, Decision: got.Decision.ID}},
 		}
 		change(&b)
-		b, err = s.OpenBarrier(ctx, run(), b)
+		return s.OpenBarrier(ctx, run(), b)
+	}
+	barrier := func(id string, change func(*ledger.Barrier)) ledger.Barrier {
+		t.Helper()
+		b, err := opened(id, change)
 		require.NoError(t, err)
 		return b
 	}
@@ -100,11 +104,13 @@ func followUps(t *testing.T, open Open) {
 	}
 
 	// After its time nothing follows but its end.
-	// It is opened long before, however slow the store is.
-	ended := barrier("over", func(b *ledger.Barrier) {
-		b.RemindEveryMS = 2000
-		over := ledger.At(time.Now().Add(2 * time.Second))
-		b.ExpiresAt, b.EscalatesAt = over, &over
+	var ended ledger.Barrier
+	inTime(t, func(wait time.Duration) (err error) {
+		ended, err = opened("over", func(b *ledger.Barrier) {
+			over := ledger.At(time.Now().Add(wait))
+			b.ExpiresAt, b.EscalatesAt, b.RemindEveryMS = over, &over, wait.Milliseconds()
+		})
+		return err
 	})
 	require.Eventually(t, func() bool {
 		_, err := s.CloseBarrier(ctx, plain.ID, ledger.BarrierExpired, "")

@@ -41,12 +41,25 @@ func Run(t *testing.T, fresh func(t testing.TB) Open) {
 
 // Waiting in tests is on conditions, looked at every tick.
 const (
-	waitFor = time.Minute
+	waitFor = 5 * time.Minute
 	tick    = 10 * time.Millisecond
 )
 
 func useKey(agent string) model.UseKey {
 	return model.UseKey{BudgetKey: model.BudgetKey{Agent: agent, Currency: "USD"}, Period: string(ledger.Forever)}
+}
+
+// inTime opens something that ends after a time, which is longer and longer, until the store has
+// opened it before its end, however slow that is.
+func inTime(t testing.TB, open func(wait time.Duration) error) {
+	t.Helper()
+	for wait := 20 * time.Millisecond; ; wait *= 2 {
+		err := open(wait)
+		if err == nil {
+			return
+		}
+		require.ErrorIs(t, err, ledger.ErrInvalid)
+	}
 }
 
 // Ring returns a new keyring for the keys of subjects, which the store makes.

@@ -87,15 +87,15 @@ func TestHiddenEntries(t *testing.T) {
 func TestBodiesAreFound(t *testing.T) {
 	d := intruded(t)
 	require.NoError(t, d.Exec("WITH RECURSIVE u (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM u WHERE n < 200000) INSERT INTO runs (workflow, root, origin, opened_at, state, doc) SELECT 'w' || n, 'r', 'r', 0, 'failed', '{}' FROM u"))
-	require.NoError(t, d.Exec(`WITH RECURSIVE u (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM u WHERE n < 1000)
+	require.NoError(t, d.Exec(`WITH RECURSIVE u (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM u WHERE n < 30000)
 		INSERT INTO bodies (digest, chain, class, at, bytes) SELECT 'd' || n, 'run/w' || n || '/r', 'operational', 0, x'7b7d' FROM u`))
-	digests := make([]string, 1000)
+	digests := make([]string, 30_000)
 	for i := range digests {
 		digests[i] = fmt.Sprint("d", i+1)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	stored, err := d.Store.StoredBodies(ctx, digests) // 200,000,000 rows of runs would take longer
+	stored, err := d.Store.StoredBodies(ctx, digests) // 6,000,000,000 rows of runs would take longer
 	require.NoError(t, err)
 	require.Len(t, stored, len(digests))
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/mutant"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/ledgertest"
 	"chimera.ai/engine/ledger/sqlite"
@@ -52,7 +52,7 @@ var mutations = []mutant.Mutation{
 
 // The suite finds stores that break what it demands.
 func TestFaultsAreFound(t *testing.T) {
-	raced.Skip(t)
+	lengthy.Skip(t)
 	mutant.Run(t, mutations)
 }
 

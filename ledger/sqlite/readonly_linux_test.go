@@ -45,7 +45,7 @@ func TestAFileThatWasReadOnly(t *testing.T) {
 	back := sync.OnceFunc(func() { require.NoError(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
 	t.Cleanup(back)
 	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
-	require.Eventually(t, func() bool { return errors.Is(state(), ledger.ErrUnavailable) }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return errors.Is(state(), ledger.ErrUnavailable) }, 5*time.Minute, time.Millisecond)
 	back()
 	// A connection that has not written since is found later.
 	failed := 0

@@ -284,7 +284,7 @@ func TestTheRingComesAndGoes(t *testing.T) {
 		require.Eventually(t, func() bool {
 			err := s.EraseSubject(t.Context(), fmt.Sprint("gone ", i), "asked")
 			return err == nil || errors.Is(err, ledger.ErrNotFound)
-		}, time.Minute, time.Millisecond)
+		}, 5*time.Minute, time.Millisecond)
 	}
 	close(stop)
 	<-ended

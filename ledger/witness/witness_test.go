@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	patience = 30 * time.Second
+	patience = 5 * time.Minute
 	look     = 5 * time.Millisecond
 )
 
