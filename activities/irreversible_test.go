@@ -74,8 +74,8 @@ func weather(t *testing.T, a *stage.Acting, is string) {
 	require.NoError(t, os.WriteFile(a.Lines+".weather", []byte(is), 0o600))
 }
 
-// looks counts the calls of the precheck.
-func looks(t *testing.T, a *stage.Acting) int {
+// looked counts the calls of the precheck.
+func looked(t *testing.T, a *stage.Acting) int {
 	t.Helper()
 	raw, err := os.ReadFile(a.Lines + ".looks")
 	require.NoError(t, err)
@@ -92,11 +92,11 @@ func TestIrreversible(t *testing.T) {
 	weather(t, a, "sun")
 	run := a.Start(t, "sun", digest, `{"line":"x"}`)
 	b := a.Asked(t, run, 1)[0]
-	require.Equal(t, 1, looks(t, a))
+	require.Equal(t, 1, looked(t, a))
 	a.Sign(t, run, b, approval.Approve, eve)
 	require.NoError(t, a.Await(t, run, nil))
 	require.Equal(t, []string{`{"line":"Dear Ann"}`}, a.Written(t))
-	require.Equal(t, 2, looks(t, a), "the precheck is called once more")
+	require.Equal(t, 2, looked(t, a), "the precheck is called once more")
 	store := a.Ledger()
 	last, err := store.LastCheck(t.Context(), run.GetID(), run.GetRunID(), "look", 1, b.ID)
 	require.NoError(t, err)
@@ -210,7 +210,7 @@ func TestNobodySkipsTheSecondCheck(t *testing.T) {
 	require.Equal(t, string(contract.Blocked), application.Type())
 	check.Barrier = ""
 	require.NoError(t, checks(), "it may be called again, for no barrier")
-	require.Equal(t, 3, looks(t, a))
+	require.Equal(t, 3, looked(t, a))
 
 	// The runs wait in the second check; whoever asks the guardian meanwhile is told that it
 	// has to be made.
@@ -219,7 +219,7 @@ func TestNobodySkipsTheSecondCheck(t *testing.T) {
 		signed[r.GetID()] = eve.Sign(t, waits[r.GetID()], approval.Approve, nil)
 		require.True(t, a.Update(t, r, signed[r.GetID()]).Accepted)
 	}
-	stage.Until(t, "the prechecks are called once more", func() bool { return looks(t, a) == 5 })
+	stage.Until(t, "the prechecks are called once more", func() bool { return looked(t, a) == 5 })
 	var out contract.Decided
 	require.NoError(t, stage.Ask(t, contract.QueueGuardian, contract.ActivityConfirm, call, &out))
 	require.Nil(t, out.Permit)

@@ -26,7 +26,6 @@ import (
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
 	"chimera.ai/engine/internal/pgtest"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/payload"
@@ -407,7 +406,6 @@ var keyIn = regexp.MustCompile(`"key":"([^"]+)"`)
 // tool again that takes no idempotency key, one that does gets the same, and what nobody
 // knows is said to be unknown. The tool counts.
 func TestKillsRepeatNoEffect(t *testing.T) {
-	raced.Skip(t)
 	for _, c := range []struct {
 		victim, operation string
 		// postgres is the store of a short run; a long one has both, if it can.

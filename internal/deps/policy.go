@@ -244,8 +244,6 @@ var Rules = []Rule{
 		Never: []string{"workflows", "activities", "host", "config", "Temporal"}},
 	{Path: "internal/excerpt", Zone: Pure, Owns: "parts of foreign text, as messages show them",
 		Never: []string{"any package of ours", "Temporal", "os", "net"}},
-	{Path: "internal/raced", Zone: Pure, Owns: "whether the race detector is on, for tests that draw fewer cases under it",
-		Never: []string{"any package of ours", "Temporal", "os", "net"}},
 	{Path: "internal/lengthy", Zone: Pure, Owns: "which tests make test leaves out, since they take long",
 		Never: []string{"any package of ours", "Temporal", "os", "net"}},
 	{Path: "internal/wholefile", Zone: Effects, Owns: "small files, read and written whole",

@@ -8,7 +8,6 @@ import (
 
 	"chimera.ai/engine/internal/mutant"
 	"chimera.ai/engine/internal/pgtest"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/ledgertest"
 	"chimera.ai/engine/ledger/postgres"
@@ -83,7 +82,6 @@ func broken(t testing.TB, o postgres.Options, m *mutant.Mutation) ledger.Store {
 
 // The suite finds stores that break what it demands.
 func TestFaultsAreFound(t *testing.T) {
-	raced.Skip(t)
 	mutant.Run(t, mutations, "DATABASE_URL="+pgtest.URL(t))
 }
 
