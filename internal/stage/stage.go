@@ -40,7 +40,7 @@ var servers struct {
 
 // beside is how many tests run at one time, if -parallel does not say: they wait
 // more than they compute.
-const beside = "3"
+const beside = "6"
 
 // Main runs the tests of a package and then ends the servers that they shared.
 // TestMain calls it.
