@@ -382,12 +382,16 @@ func payloads(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // waitfor STATE RUN [KIND] waits until a run is in a state, and waits for something
-// of a kind.
+// of a kind. One that waits for approval waits for the guardian first, which then shows people
+// what they are asked.
 func waitFor(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 && len(args) != 3 {
 		ts.Fatalf("usage: waitfor STATE RUN [KIND]")
 	}
 	until(ts, "run "+args[1]+" is "+args[0], func() bool {
+		if len(args) == 3 && args[2] == string(contract.WaitApproval) && ts.Exec("chimera", "approvals", "show", args[1]) != nil {
+			return false
+		}
 		_ = ts.Exec("chimera", "status", args[1], "--format", "json")
 		var r client.Status
 		return json.Unmarshal([]byte(ts.ReadFile("stdout")), &r) == nil && string(r.State) == args[0] &&

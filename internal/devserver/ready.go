@@ -7,17 +7,20 @@ import (
 	"net/http"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 )
 
 // frontendService is the name under which the frontend reports its health.
 const frontendService = "temporal.api.workflowservice.v1.WorkflowService"
 
-// ready waits until the frontend is healthy, knows the namespace, and the web
-// pages answer.
+// ready waits until the frontend is healthy, it and what keeps runs know the namespace, and
+// the web pages answer.
 func (s *Server) ready(ctx context.Context) error {
 	conn, err := grpc.NewClient(s.Address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
 	if err != nil {
@@ -52,9 +55,17 @@ func (s *Server) probe(ctx context.Context, conn *grpc.ClientConn) error {
 	if health.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		return fmt.Errorf("health is %s", health.GetStatus())
 	}
-	_, err = workflowservice.NewWorkflowServiceClient(conn).DescribeNamespace(ctx,
-		&workflowservice.DescribeNamespaceRequest{Namespace: s.Namespace})
-	if err != nil {
+	frontend := workflowservice.NewWorkflowServiceClient(conn)
+	if _, err = frontend.DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: s.Namespace}); err != nil {
+		return err
+	}
+	// That reads the database. On a busy machine calls about runs, which look the namespace up
+	// in memory, may still not find it.
+	_, err = frontend.DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
+		Namespace: s.Namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: "none"},
+	})
+	var absent *serviceerror.NotFound
+	if err = serviceerror.FromStatus(status.Convert(err)); err != nil && !errors.As(err, &absent) {
 		return err
 	}
 	if s.UI == "" {
