@@ -307,16 +307,11 @@ func TestBelieving(t *testing.T) {
 	refused(contract.Blocked, "were seen before")
 }
 
-// noRows is a registry without tools.
-type noRows struct{}
-
-func (noRows) Tools(context.Context, ...string) ([]ledger.Tool, error) { return nil, nil }
-
 // TestRegistryIsReadAgain: a registry that could not be read is read again, less and less often, until
 // it can be; and then what was read holds.
 func TestRegistryIsReadAgain(t *testing.T) {
 	b := newBank(t)
-	i := &imported{said: &trust.Reader{Source: &b.chain, Bootstrap: b.root}, rows: noRows{}}
+	i := &imported{said: &trust.Reader{Source: &b.chain, Bootstrap: b.root}, rows: rows{}}
 	r := &reader{registry: i, holds: true}
 	b.away = fmt.Errorf("no route: %w", ledger.ErrUnavailable)
 	for n := range 10 {
@@ -366,7 +361,7 @@ func TestRegistryHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBank(t)
 		source := &hanging{chain: b.chain, goes: make(chan struct{})}
-		i := &imported{said: &trust.Reader{Source: source, Bootstrap: b.root}, rows: noRows{}}
+		i := &imported{said: &trust.Reader{Source: source, Bootstrap: b.root}, rows: rows{}}
 		r := &reader{registry: i, holds: true}
 		now := r.workbench()
 		require.NoError(t, now.Away)
@@ -394,7 +389,7 @@ func TestRegistryIsReadForTheFirstTime(t *testing.T) {
 	b := newBank(t)
 	source := &hanging{chain: b.chain, goes: make(chan struct{})}
 	source.hangs.Store(true)
-	i := &imported{said: &trust.Reader{Source: source, Bootstrap: b.root}, rows: noRows{}}
+	i := &imported{said: &trust.Reader{Source: source, Bootstrap: b.root}, rows: rows{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, _, err := i.catalog(ctx)
