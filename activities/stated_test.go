@@ -13,7 +13,6 @@ import (
 	"chimera.ai/engine/approval"
 	"chimera.ai/engine/authority"
 	"chimera.ai/engine/contract"
-	"chimera.ai/engine/guardian"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
@@ -120,49 +119,3 @@ func TestABrokenPolicyHoldsNothingUp(t *testing.T) {
 	require.Empty(t, f.NotCompensated)
 	require.Len(t, a.Written(t), 1)
 }
-
-// TestModelsAreReadAgain: a deployment in development decides by a model that was changed since.
-func TestModelsAreReadAgain(t *testing.T) {
-	t.Parallel()
-	a := stage.Act(t, stage.Writes)
-	dir := t.TempDir()
-	files := host.Files{Catalog: []string{filepath.Join(dir, "catalog.yaml")}, Policy: []string{filepath.Join(dir, "policy.yaml")}}
-	model := func(most string) {
-		t.Helper()
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "page.yaml"), []byte(strings.Replace(pageModel, "MOST", most, 1)), 0o600))
-	}
-	require.NoError(t, os.WriteFile(files.Catalog[0], []byte(stage.ActingCatalog), 0o600))
-	require.NoError(t, os.WriteFile(files.Policy[0], []byte(foreseenPolicy), 0o600))
-	model("8")
-	a.Options.Reread = &files
-	a.Again(t)
-	digest := a.Publish(t, stage.ActingPlan)
-	require.NoError(t, a.Await(t, a.Start(t, "low", digest, `{"line":"one"}`), nil))
-	model("1")
-	require.Contains(t, a.Fails(t, a.Start(t, "high", digest, `{"line":"one"}`)).Message, guardian.CausalRisk)
-	require.Len(t, a.Written(t), 1)
-}
-
-// pageModel says whether a line runs over the end of its page.
-const pageModel = `
-apiVersion: chimera/v1
-kind: CausalModel
-name: page
-operations: [book/write]
-variables:
-  length: {value: 0, range: [0, 12]}
-  used: {parents: [length], linear: {intercept: 0, weights: {length: 1}}, noise: {normal: {sd: 1}}}
-bind: {length: "size(args.line)"}
-kpis: {used: {max: MOST, unit: places}}
-observe: {used: "output.ok ? size(args.line) : 0"}
-`
-
-const foreseenPolicy = `
-apiVersion: chimera/v1
-kind: PolicyBundle
-version: "1"
-thresholds: {max_auto_launch_risk: 0.1}
-models: [page.yaml]
-rules:
-  - {id: short, type: hard, operations: [book/write], require: 'action.inputs.line.size() < 20', message: "a line is short"}
-`
