@@ -102,7 +102,7 @@ func TestHostileShortForms(t *testing.T) {
 		{"misspelt", head + drafts + repeated(2_000, "  - {id: m%, template: engine/pass, with: {x: '${nodes.nx%.text}'}}"), diag.PlanUnknownNode, 2 << 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if i%4 > 0 {
+			if i%8 > 0 {
 				lengthy.Skip(t)
 			}
 			text := c.text

@@ -141,7 +141,7 @@ var attacks = map[string]attack{
 	"a drip of a list":       {listOf, drip, contract.Timeout, contract.Timeout, false},
 	"another's id":           {callOf, func(w io.Writer, _ message) { fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`) }, contract.Timeout, contract.ServerError, false},
 	"10^6 tools on one page": {listOf, tools(1_000_000, 1_000_000), contract.TooLarge, contract.TooLarge, true},
-	"10^6 tools on pages":    {listOf, tools(9_999, 1_000_000), contract.TooLarge, contract.TooLarge, false},
+	"10^6 tools on pages":    {listOf, tools(9_999, 1_000_000), contract.TooLarge, contract.TooLarge, true},
 	"pages without end":      {listOf, tools(0, forever), contract.TooLarge, contract.TooLarge, false},
 	"large pages":            {listOf, says(`{"nextCursor":"a","tools":[{"name":"a","description":"`, "x", 9<<20, `"}]}`), contract.TooLarge, contract.TooLarge, true},
 	"a deep tool":            {listOf, says(`{"tools":[{"name":"a","inputSchema":`, `{"not":`, 5000, "1"+strings.Repeat("}", 5000)+"}]}"), contract.TooLarge, contract.TooLarge, false},
@@ -312,10 +312,9 @@ func TestAttacks(t *testing.T) {
 						return call(t.Context())
 					case !strings.HasPrefix(name, "a drip"):
 						return late(t, func() bool { return reads.Load() > read }, call)
-					case transport == "stdio":
-						return late(t, more, call)
 					}
-					return late(t, func() bool { return dripped.Load() > drops }, call)
+					// Another process does not count here what drips, and an earlier drip may go on.
+					return late(t, func() bool { return more() && (transport == "stdio" || dripped.Load() > drops) }, call)
 				}
 				for range 2 {
 					grown := peak(func() { err = attack() })

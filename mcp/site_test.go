@@ -323,11 +323,13 @@ func idle(t *testing.T) {
 	t.Helper()
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
-		for deadline := time.Now().Add(bound); runtime.NumGoroutine() > before; runtime.Gosched() {
+		deadline := time.Now().Add(bound)
+		for runtime.NumGoroutine() > before {
 			if time.Now().After(deadline) {
 				stacks := make([]byte, 1<<20)
 				require.FailNow(t, "goroutines are left", "%s", stacks[:runtime.Stack(stacks, true)])
 			}
+			time.Sleep(time.Millisecond)
 		}
 	})
 }
