@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -228,12 +230,13 @@ func (s *scene) Close() {}
 // close cancels the runs that have not ended, and gives them some time.
 func (s *scene) close() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	all := slices.Collect(maps.Values(s.runs))
+	s.mu.Unlock()
 	late := time.After(closing)
-	for _, r := range s.runs {
-		go r.do(func(env *testsuite.TestWorkflowEnvironment) { env.CancelWorkflow() })
+	for _, r := range all {
+		go r.do(func(x *execution) { x.env.CancelWorkflow() })
 	}
-	for _, r := range s.runs {
+	for _, r := range all {
 		select {
 		case <-r.done:
 		case <-late:
@@ -299,21 +302,24 @@ func (s *scene) GetWorkflow(_ context.Context, id, _ string) client.WorkflowRun 
 
 // SignalWorkflow implements client.Client.
 func (s *scene) SignalWorkflow(_ context.Context, id, _, name string, arg any) error {
-	return s.with(id, func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(name, arg) })
+	return s.with(id, func(x *execution) {
+		x.add(4)
+		x.env.SignalWorkflow(name, arg)
+	})
 }
 
 // CancelWorkflow implements client.Client.
 func (s *scene) CancelWorkflow(_ context.Context, id, _ string) error {
-	return s.with(id, func(env *testsuite.TestWorkflowEnvironment) { env.CancelWorkflow() })
+	return s.with(id, func(x *execution) { x.env.CancelWorkflow() })
 }
 
 // with does something in the loop of a run that has not ended.
-func (s *scene) with(id string, do func(env *testsuite.TestWorkflowEnvironment)) error {
+func (s *scene) with(id string, do func(*execution)) error {
 	r, err := s.run(id)
 	if err != nil {
 		return err
 	}
-	if !r.do(do) {
+	if r.do(do) == nil {
 		return serviceerror.NewNotFound("the run has ended")
 	}
 	return nil
@@ -325,7 +331,7 @@ func (s *scene) QueryWorkflow(_ context.Context, id, _, query string, args ...an
 	if err != nil {
 		return nil, err
 	}
-	if !r.do(func(env *testsuite.TestWorkflowEnvironment) { value, err = env.QueryWorkflow(query, args...) }) {
+	if r.do(func(x *execution) { value, err = x.env.QueryWorkflow(query, args...) }) == nil {
 		value, err = r.now.env.QueryWorkflow(query, args...) // it has ended, and changes no more
 	}
 	return value, err
@@ -338,26 +344,34 @@ func (s *scene) UpdateWorkflow(ctx context.Context, o client.UpdateWorkflowOptio
 		return nil, err
 	}
 	u := &updated{id: o.WorkflowID, done: make(chan struct{}), converter: s.converter}
-	if !r.do(func(env *testsuite.TestWorkflowEnvironment) {
-		env.UpdateWorkflow(o.UpdateName, o.UpdateID, u, o.Args...)
-	}) {
-		return nil, serviceerror.NewNotFound("the run has ended")
-	}
-	if o.WaitForStage == client.WorkflowUpdateStageAccepted {
-		return u, nil
-	}
-	select {
-	case <-u.done:
-	case <-r.done:
+	for {
+		x := r.do(func(x *execution) {
+			x.add(5)
+			x.env.UpdateWorkflow(o.UpdateName, o.UpdateID, u, o.Args...)
+		})
+		switch {
+		case x == nil:
+			return nil, serviceerror.NewNotFound("the run has ended")
+		case o.WaitForStage == client.WorkflowUpdateStageAccepted:
+			return u, nil
+		}
 		select {
 		case <-u.done:
+			return u, nil
+		case <-x.ended:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		select {
+		case <-u.done:
+			return u, nil
 		default:
+		}
+		if u.accepted.Load() {
 			return nil, serviceerror.NewNotFound("the run has ended")
 		}
-	case <-ctx.Done():
-		return nil, ctx.Err()
+		// It came too late for that execution, and goes to the next.
 	}
-	return u, nil
 }
 
 // DescribeWorkflowExecution implements client.Client.

@@ -26,6 +26,7 @@ import (
 // updated is the outcome of an update.
 type updated struct {
 	id        string
+	accepted  atomic.Bool
 	done      chan struct{}
 	converter converter.DataConverter
 	value     any
@@ -33,7 +34,7 @@ type updated struct {
 }
 
 // Accept implements testsuite.UpdateCallbacks.
-func (u *updated) Accept() {}
+func (u *updated) Accept() { u.accepted.Store(true) }
 
 // Reject implements testsuite.UpdateCallbacks.
 func (u *updated) Reject(err error) { u.Complete(nil, err) }
@@ -144,15 +145,16 @@ func (r *rehearsed) execute(continued bool) *execution {
 // counts keeps the length of the history that a server would have, about: a run goes by it
 // when it continues as new.
 func (x *execution) counts() {
-	add := func(events int64) { x.env.SetCurrentHistoryLength(int(x.length.Add(events))) }
-	add(3)
-	x.env.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) { add(6) })
-	x.env.SetOnLocalActivityStartedListener(func(*activity.Info, context.Context, []any) { add(1) })
+	x.add(3)
+	x.env.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) { x.add(6) })
+	x.env.SetOnLocalActivityStartedListener(func(*activity.Info, context.Context, []any) { x.add(1) })
 	x.env.SetOnTimerScheduledListener(func(string, time.Duration) {
 		x.timers.Add(1)
-		add(2)
+		x.add(2)
 	})
 }
+
+func (x *execution) add(events int64) { x.env.SetCurrentHistoryLength(int(x.length.Add(events))) }
 
 // play executes the run, and those as which it continues.
 func (r *rehearsed) play(args []any) {
@@ -189,8 +191,9 @@ func (x *execution) play(kind any, args []any) (err error) {
 	return x.env.GetWorkflowError()
 }
 
-// do does something in the run's loop, and reports false if the run has ended.
-func (r *rehearsed) do(f func(env *testsuite.TestWorkflowEnvironment)) bool {
+// do does something in the loop of the execution that goes on, and returns that, or nil if the
+// run has ended.
+func (r *rehearsed) do(f func(*execution)) *execution {
 	for !r.over() {
 		r.mu.Lock()
 		x := r.now
@@ -203,20 +206,20 @@ func (r *rehearsed) do(f func(env *testsuite.TestWorkflowEnvironment)) bool {
 		done := make(chan struct{})
 		x.env.RegisterDelayedCallback(func() {
 			defer close(done)
-			f(x.env)
+			f(x)
 		}, 0)
 		select {
 		case <-done:
-			return true
+			return x
 		case <-x.ended:
 		}
 		select {
 		case <-done:
-			return true
+			return x
 		default:
 		}
 	}
-	return false
+	return nil
 }
 
 func (r *rehearsed) over() bool {
