@@ -168,21 +168,6 @@ func (a *acting) begin(t *testing.T, o host.Options) (all []*host.Host) {
 	return all
 }
 
-// thieve starts a host with a policy of its own in the place of some roles. In production it
-// does not begin, and there the test ends.
-func (a *acting) thieve(t *testing.T, o host.Options) *host.Host {
-	t.Helper()
-	if a.of == nil {
-		return stage.Host(t, o)
-	}
-	for _, role := range o.Roles {
-		_, err := host.New(t.Context(), a.role(t, o, role))
-		require.ErrorContains(t, err, "the admins have activated the policy bundle")
-	}
-	a.develops(t, "in production no role begins with a policy that is not activated")
-	return nil
-}
-
 // again ends the hosts, if there are some, and starts others. In production it first activates
 // the policy.
 func (a *acting) again(t *testing.T) {

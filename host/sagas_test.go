@@ -55,8 +55,6 @@ erase) case $line in
 look) if [ "$(grep -c "write $line\$" "$LINES_FILE")" -gt "$(grep -c "erase .*\"$line\"" "$LINES_FILE")" ]; then echo '{"there":true}'; else echo '{"there":false}'; fi ;;
 esac`
 
-const fails = `{id: last, template: engine/fail, with: {message: "it ends here"}}`
-
 // TestSagasAreSteady: a run that is cancelled is undone, whatever cancels it once more, and over
 // several executions, each of which replays.
 func TestSagasAreSteady(t *testing.T) {
