@@ -428,11 +428,11 @@ func TestKillsRepeatNoEffect(t *testing.T) {
 // killAround kills a process at each point of effects.
 func killAround(t *testing.T, victim, operation string, postgres bool) {
 	t.Helper()
-	// The loss of a call shows when its time is over. Other calls last until their victim,
-	// which a busy machine starts slowly, is there again.
+	// What a lost call did is unknown once its time is over, for which each point waits. Other
+	// calls last until their victim, which a busy machine starts slowly, is there again.
 	timeout := time.Minute
 	if victim == "effects" {
-		timeout = 5 * time.Second
+		timeout = 30 * time.Second
 	}
 	source := strings.Replace(actingPlan, "template: book/write,", fmt.Sprintf("template: book/%s, timeout_ms: %d, cost_estimate: 0.01,", operation, timeout.Milliseconds()), 1)
 	source = strings.Replace(source, "agent: tester,", "agent: tester, currency: USD,", 1)
