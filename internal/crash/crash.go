@@ -70,6 +70,7 @@ func child(ctx context.Context, role string, open func(address string) (ledger.S
 		if !errors.Is(err, ledger.ErrUnavailable) {
 			return err
 		}
+		rest(ctx)
 	}
 	if role == "sequencer" {
 		key, err := ledger.ParseKey(os.Getenv(childKey))
@@ -94,7 +95,16 @@ func child(ctx context.Context, role string, open func(address string) (ledger.S
 			if !errors.Is(err, ledger.ErrUnavailable) {
 				return err
 			}
+			rest(ctx)
 		}
+	}
+}
+
+// rest leaves the machine to a server that starts again.
+func rest(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(10 * time.Millisecond):
 	}
 }
 

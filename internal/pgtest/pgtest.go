@@ -2,8 +2,8 @@
 //
 // [URL] makes a database of its own for a test: on the server that DATABASE_URL
 // names, or on a private cluster that this process starts from the machine's
-// binaries, once, and that ends with it. [Start] gives a cluster that a test
-// may kill.
+// binaries, once, and that ends with it. [Copy] makes one that is not empty.
+// [Start] gives a cluster that a test may kill.
 //
 // PostgreSQL refuses to run as root; as root the server runs as the user
 // "postgres", or "nobody" where there is none.
@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Cluster is one PostgreSQL server with its data.
@@ -169,7 +170,7 @@ func (c *Cluster) Restart(ctx context.Context) error {
 	// What a killed server has started notices its end a moment later, and keeps
 	// a new one away until then.
 	err := c.launch(ctx)
-	for deadline := time.Now().Add(30 * time.Second); errors.Is(err, errRemains) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(5 * time.Minute); errors.Is(err, errRemains) && time.Now().Before(deadline); {
 		err = c.launch(ctx)
 	}
 	return err
@@ -187,7 +188,7 @@ func (c *Cluster) launch(ctx context.Context) error {
 		// Restarts must be quick, and what a test leaves behind is thrown away.
 		"-c", "max_wal_size=1GB", "-c", "checkpoint_timeout=1h")
 	if c.passing {
-		cmd.Args = append(cmd.Args, "-c", "fsync=off", "-c", "full_page_writes=off")
+		cmd.Args = append(cmd.Args, "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "autovacuum=off", "-c", "jit=off")
 	}
 	cmd.Stdout, cmd.Stderr = log, log
 	c.log = log
@@ -214,7 +215,7 @@ func (c *Cluster) launch(ctx context.Context) error {
 
 // ready waits until the server answers.
 func (c *Cluster) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -267,35 +268,107 @@ var shared struct {
 	err     error
 	n       int
 	mu      sync.Mutex
+	// templates are databases that others are copies of, by their names.
+	templates map[string]string
+	making    sync.Mutex
 }
 
 // URL makes an empty database that is dropped when the test ends, and gives its
 // connection string.
 func URL(t testing.TB) string {
 	t.Helper()
-	admin := os.Getenv("DATABASE_URL")
-	if admin == "" {
-		shared.once.Do(func() {
-			var dir string
-			if dir, shared.err = os.MkdirTemp("", "pgtest-"); shared.err == nil {
-				shared.cluster, shared.err = start(context.Background(), dir, true)
-			}
-		})
-		if shared.err != nil {
-			t.Fatal(shared.err)
-		}
-		admin = shared.cluster.URL("postgres")
-	}
-	shared.mu.Lock()
-	shared.n++
-	name := fmt.Sprintf("chimera_test_%d_%d", os.Getpid(), shared.n)
-	shared.mu.Unlock()
+	admin := server(t)
+	name := fresh()
 	Create(t, admin, name)
+	return dropped(t, admin, name)
+}
+
+// Copy makes a copy of a database that fill has filled, which it does once for
+// each name, and gives its connection string. The copy is dropped when the test
+// ends.
+func Copy(t testing.TB, name string, fill func(address string) error) string {
+	t.Helper()
+	admin := server(t)
+	from := template(t, admin, name, fill)
+	to := fresh()
+	err := errBusy
+	// The server lets go of connections a moment after they were closed.
+	for deadline := time.Now().Add(5 * time.Minute); errors.Is(err, errBusy) && time.Now().Before(deadline); {
+		err = execute(t.Context(), admin, "CREATE DATABASE "+to+" TEMPLATE "+from)
+	}
+	if err != nil {
+		t.Fatalf("copy the database %s: %v", name, err)
+	}
+	return dropped(t, admin, to)
+}
+
+// template returns the database of which copies with that name are made.
+func template(t testing.TB, admin, name string, fill func(address string) error) string {
+	t.Helper()
+	shared.making.Lock()
+	defer shared.making.Unlock()
+	if made, ok := shared.templates[name]; ok {
+		return made
+	}
+	made := fresh()
+	Create(t, admin, made)
+	if err := fill(at(t, admin, made)); err != nil {
+		t.Fatalf("fill the database %s: %v", name, err)
+	}
+	if shared.templates == nil {
+		shared.templates = map[string]string{}
+	}
+	shared.templates[name] = made
+	return made
+}
+
+// errBusy reports that others are connected to a database.
+var errBusy = errors.New("others are connected to the database")
+
+// server returns the connection string of the server that all tests share.
+func server(t testing.TB) string {
+	t.Helper()
+	if admin := os.Getenv("DATABASE_URL"); admin != "" {
+		return admin
+	}
+	shared.once.Do(func() {
+		var dir string
+		if dir, shared.err = os.MkdirTemp("", "pgtest-"); shared.err == nil {
+			shared.cluster, shared.err = start(context.Background(), dir, true)
+		}
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.cluster.URL("postgres")
+}
+
+// fresh returns the name of a database that there is not.
+func fresh() string {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	shared.n++
+	return fmt.Sprintf("chimera_test_%d_%d", os.Getpid(), shared.n)
+}
+
+// dropped drops a database when the test ends, and returns its connection string.
+func dropped(t testing.TB, admin, name string) string {
+	t.Helper()
 	t.Cleanup(func() {
-		if err := execute(context.Background(), admin, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+		if err := drop(admin, name); err != nil {
 			t.Errorf("drop the test database: %v", err)
 		}
 	})
+	return at(t, admin, name)
+}
+
+func drop(admin, name string) error {
+	return execute(context.Background(), admin, "DROP DATABASE "+name+" WITH (FORCE)")
+}
+
+// at is the connection string of another database of the same server.
+func at(t testing.TB, admin, name string) string {
+	t.Helper()
 	address, err := url.Parse(admin)
 	if err != nil {
 		t.Fatal(err)
@@ -318,6 +391,9 @@ func execute(ctx context.Context, admin, sql string) error {
 		return err
 	}
 	_, err = conn.Exec(ctx, sql)
+	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == "55006" {
+		err = fmt.Errorf("%w: %w", errBusy, err)
+	}
 	return errors.Join(err, conn.Close(ctx))
 }
 
@@ -325,6 +401,13 @@ func execute(ctx context.Context, admin, sql string) error {
 // TestMain, with os.Exit around it.
 func Main(m *testing.M) int {
 	code := m.Run()
+	if admin := os.Getenv("DATABASE_URL"); admin != "" {
+		for _, name := range shared.templates {
+			if err := drop(admin, name); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
+		}
+	}
 	if shared.cluster != nil {
 		shared.cluster.Kill()
 		if err := os.RemoveAll(filepath.Dir(shared.cluster.dir)); err != nil {

@@ -22,6 +22,25 @@ func TestURL(t *testing.T) {
 	}
 }
 
+func TestCopy(t *testing.T) {
+	filled := 0
+	for range 2 {
+		conn, err := pgx.Connect(t.Context(), pgtest.Copy(t, "with a table", func(address string) error {
+			filled++
+			conn, err := pgx.Connect(t.Context(), address)
+			require.NoError(t, err)
+			_, err = conn.Exec(t.Context(), "CREATE TABLE t (x int)")
+			require.NoError(t, err)
+			return conn.Close(t.Context())
+		}))
+		require.NoError(t, err)
+		_, err = conn.Exec(t.Context(), "ALTER TABLE t RENAME TO u")
+		require.NoError(t, err, "each database is as it was filled")
+		require.NoError(t, conn.Close(t.Context()))
+	}
+	require.Equal(t, 1, filled)
+}
+
 func TestKill(t *testing.T) {
 	c, err := pgtest.Start(t.Context(), t.TempDir())
 	require.NoError(t, err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"chimera.ai/engine/internal/pgtest"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/ledgertest"
 	"chimera.ai/engine/ledger/postgres"
@@ -170,14 +170,10 @@ func (r byRole) Retain(ctx context.Context, p ledger.Policy, re string) (map[led
 
 // TestSuiteByRole: the roles have the rights that the store's suite needs.
 func TestSuiteByRole(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the suite runs as the owner; with roles it takes as long again")
-	}
+	lengthy.Skip(t)
 	ledgertest.Run(t, func(t testing.TB) ledgertest.Open {
-		o := postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t), Connections: 2}
-		_, err := postgres.Migrate(t.Context(), o)
-		require.NoError(t, err)
-		require.NoError(t, postgres.Grant(t.Context(), o, postgres.DefaultRoles))
+		o, _ := migrated(t, "granted", granting)
+		o.Connections = 2
 		r := postgres.DefaultRoles
 		all := byRole{nil, as(t, o, r.Engine), as(t, o, r.Guardian), as(t, o, r.Effects), as(t, o, r.Applier), as(t, o, r.Publisher)}
 		return func(t testing.TB) ledger.Store {

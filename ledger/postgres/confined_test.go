@@ -44,8 +44,7 @@ func session(t testing.TB, o postgres.Options, role string) func(query string, a
 // TestEntriesFollow: what a role states is what its bytes say, now, and the next of its chain.
 func TestEntriesFollow(t *testing.T) {
 	ctx := t.Context()
-	o, s := database(t)
-	require.NoError(t, postgres.Grant(ctx, o, postgres.DefaultRoles))
+	s, o, _ := granted(t)
 	require.NoError(t, s.OpenRun(ctx, ledger.Run{Workflow: "w", Root: "r", Origin: "r", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil)}))
 	do := session(t, o, postgres.DefaultRoles.Engine)
 	insert := func(e *ledger.Entry, columns *ledger.Entry) error {
@@ -86,8 +85,7 @@ func TestEntriesFollow(t *testing.T) {
 
 // TestManyAtOnce: a role states many entries in one transaction.
 func TestManyAtOnce(t *testing.T) {
-	o, s := database(t)
-	require.NoError(t, postgres.Grant(t.Context(), o, postgres.DefaultRoles))
+	s, o, _ := granted(t)
 	engine := as(t, o, postgres.DefaultRoles.Engine)
 	require.NoError(t, engine.OpenRun(t.Context(), ledger.Run{Workflow: "w", Root: "r", Origin: "r", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil)}))
 	var all []ledger.Outcome
@@ -143,8 +141,7 @@ func TestPruningIsStated(t *testing.T) {
 // nobody but effects says what a call has answered.
 func TestCallsMove(t *testing.T) {
 	ctx := t.Context()
-	o, s := database(t)
-	require.NoError(t, postgres.Grant(ctx, o, postgres.DefaultRoles))
+	s, o, _ := granted(t)
 	run := ledger.Run{Workflow: "w", Root: "r", Origin: "r", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil)}
 	require.NoError(t, s.OpenRun(ctx, run))
 	for _, id := range []string{"permitted", "calling", "unknown", "settled"} {
@@ -204,8 +201,7 @@ func TestCallsMove(t *testing.T) {
 // budget otherwise.
 func TestHoldsEndOnce(t *testing.T) {
 	ctx := t.Context()
-	o, s := database(t)
-	require.NoError(t, postgres.Grant(ctx, o, postgres.DefaultRoles))
+	s, o, _ := granted(t)
 	cents, err := ledger.Minor(100, "USD")
 	require.NoError(t, err)
 	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "a", Currency: "USD", Every: ledger.Forever, Limit: cents}))

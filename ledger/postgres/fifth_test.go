@@ -31,6 +31,36 @@ func asked(t *testing.T, subject string, change func(*ledger.Authorization)) (s 
 	return s, o, guardian, effects
 }
 
+// refusing returns databases by the state that they are in. Attacks that are refused leave them
+// so, and share them.
+func refusing[K comparable](begin func(state K) (ledger.Store, postgres.Options)) func(state K) (ledger.Store, postgres.Options) {
+	type database struct {
+		s ledger.Store
+		o postgres.Options
+	}
+	begun := map[K]database{}
+	return func(state K) (ledger.Store, postgres.Options) {
+		d, ok := begun[state]
+		if !ok {
+			d.s, d.o = begin(state)
+			begun[state] = d
+		}
+		return d.s, d.o
+	}
+}
+
+// calling returns a run with a permitted call i, which was claimed if that is so.
+func calling(t *testing.T) func(claimed bool) (ledger.Store, postgres.Options) {
+	return func(claimed bool) (ledger.Store, postgres.Options) {
+		s, o, _, effects := paid(t)
+		if claimed {
+			_, err := effects.Claim(t.Context(), "i", "i/1", "t", time.Hour)
+			require.NoError(t, err)
+		}
+		return s, o
+	}
+}
+
 // What no honest caller states in this order, at this time or twice is refused: the log would never
 // verify again.
 func TestThiefSpoilsByOrderAndTime(t *testing.T) {
@@ -90,34 +120,51 @@ func TestThiefSpoilsByOrderAndTime(t *testing.T) {
 	nothing := func(*testing.T, ledger.Store, ledger.Store) {}
 	same := func(*ledger.Authorization) {}
 	repeatable := func(a *ledger.Authorization) { a.Repeatable = true }
+	states := map[string]struct {
+		ask    func(*ledger.Authorization)
+		before func(t *testing.T, s, effects ledger.Store)
+	}{
+		"permitted":  {same, nothing},
+		"late":       {func(a *ledger.Authorization) { a.Life = -3 * time.Minute }, nothing},
+		"repeatable": {repeatable, nothing},
+		"claimed":    {same, claimed},
+		"abandoned":  {repeatable, claim(-time.Hour)},
+		"unknown":    {same, unknown},
+		"ended":      {same, ends},
+		"closed":     {same, closed},
+		"spent":      {same, spent},
+	}
+	in := refusing(func(state string) (s ledger.Store, o postgres.Options) {
+		s, o, _, effects := asked(t, "", states[state].ask)
+		states[state].before(t, s, effects)
+		return s, o
+	})
 	for name, c := range map[string]struct {
-		ask     func(*ledger.Authorization)
-		before  func(t *testing.T, s, effects ledger.Store)
+		state   string
 		queries []string
 		all     []said
 	}{
-		"an end before that of its hold":   {same, claimed, []string{post, settle}, []said{executed(`{}`), ended, posted}},
-		"an end before that of its task":   {same, claimed, []string{post, settle}, []said{posted, ended, executed(`{}`)}},
-		"an end with a hold out of sight":  {same, claimed, []string{post, settle}, []said{lost, executed(`{}`), ended}},
-		"a call before its hold":           {same, nothing, []string{call, run}, []said{began, running}},
-		"a call that is late":              {func(a *ledger.Authorization) { a.Life = -3 * time.Minute }, nothing, []string{call, run}, []said{running, began}},
-		"a call with a used permit":        {repeatable, claim(-time.Hour), []string{call + ", doubted = true"}, []said{again}},
-		"a call that leaves its permit":    {repeatable, nothing, []string{strings.Replace(call, ", unused = false", "", 1), run}, []said{running, began}},
-		"a call that was soon abandoned":   {same, claimed, []string{"UPDATE invocations SET state = 'unknown', unused = false, call_not_after = 0, token = 't'"}, []said{of(ledger.InvocationUnknown, "i/1", `{"abandoned":true,"attempt":1,"id":"i"}`)}},
-		"an end of a call that people say": {same, claimed, []string{post, settle}, []said{posted, executed(`{}`), of(ledger.InvocationSettled, "i/1", `{"attempt":1,"id":"i","stated":["x"]}`)}},
-		"an end that nobody has stated":    {same, unknown, []string{post, settle}, []said{posted, executed(`{}`), of(ledger.InvocationSettled, "i/1/resolved", `{"attempt":1,"id":"i","stated":["x"]}`)}},
-		"a task before its signature":      {same, claimed, []string{post, settle}, []said{posted, early, ended}},
-		"a task with a list":               {same, claimed, []string{post, settle}, []said{posted, executed(`[]`), ended}},
-		"a check that nobody has approved": {same, nothing, unapproved, one},
-		"a check in an ended run":          {same, closed, late, two},
-		"a check before the one before":    {same, nothing, backwards, three},
-		"an end again":                     {same, ends, nil, []said{of(ledger.InvocationSettled, "i/1/resolved", `{"attempt":1,"id":"i","output_digest":"`+ledger.BodyDigest(nil)+`"}`)}},
-		"an unknown end again":             {same, unknown, nil, []said{of(ledger.InvocationUnknown, "i/1/resolved", `{"attempt":1,"id":"i"}`)}},
-		"a hold that has ended":            {same, spent, nil, []said{of(ledger.HoldRunning, "h", `{"id":"h"}`)}},
+		"an end before that of its hold":   {"claimed", []string{post, settle}, []said{executed(`{}`), ended, posted}},
+		"an end before that of its task":   {"claimed", []string{post, settle}, []said{posted, ended, executed(`{}`)}},
+		"an end with a hold out of sight":  {"claimed", []string{post, settle}, []said{lost, executed(`{}`), ended}},
+		"a call before its hold":           {"permitted", []string{call, run}, []said{began, running}},
+		"a call that is late":              {"late", []string{call, run}, []said{running, began}},
+		"a call with a used permit":        {"abandoned", []string{call + ", doubted = true"}, []said{again}},
+		"a call that leaves its permit":    {"repeatable", []string{strings.Replace(call, ", unused = false", "", 1), run}, []said{running, began}},
+		"a call that was soon abandoned":   {"claimed", []string{"UPDATE invocations SET state = 'unknown', unused = false, call_not_after = 0, token = 't'"}, []said{of(ledger.InvocationUnknown, "i/1", `{"abandoned":true,"attempt":1,"id":"i"}`)}},
+		"an end of a call that people say": {"claimed", []string{post, settle}, []said{posted, executed(`{}`), of(ledger.InvocationSettled, "i/1", `{"attempt":1,"id":"i","stated":["x"]}`)}},
+		"an end that nobody has stated":    {"unknown", []string{post, settle}, []said{posted, executed(`{}`), of(ledger.InvocationSettled, "i/1/resolved", `{"attempt":1,"id":"i","stated":["x"]}`)}},
+		"a task before its signature":      {"claimed", []string{post, settle}, []said{posted, early, ended}},
+		"a task with a list":               {"claimed", []string{post, settle}, []said{posted, executed(`[]`), ended}},
+		"a check that nobody has approved": {"permitted", unapproved, one},
+		"a check in an ended run":          {"closed", late, two},
+		"a check before the one before":    {"permitted", backwards, three},
+		"an end again":                     {"ended", nil, []said{of(ledger.InvocationSettled, "i/1/resolved", `{"attempt":1,"id":"i","output_digest":"`+ledger.BodyDigest(nil)+`"}`)}},
+		"an unknown end again":             {"unknown", nil, []said{of(ledger.InvocationUnknown, "i/1/resolved", `{"attempt":1,"id":"i"}`)}},
+		"a hold that has ended":            {"spent", nil, []said{of(ledger.HoldRunning, "h", `{"id":"h"}`)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, o, _, effects := asked(t, "", c.ask)
-			c.before(t, s, effects)
+			s, o := in(c.state)
 			if err := tried(t, s, o, postgres.DefaultRoles.Effects, ledgertest.Origin, c.queries, c.all...); err != nil {
 				require.ErrorContains(t, err, "of the ledger")
 				return

@@ -36,7 +36,7 @@ func cluster(t *testing.T) (*pgtest.Cluster, postgres.Options, ledger.Store) {
 func eventually(t *testing.T, f func() error) {
 	t.Helper()
 	var err error
-	require.Eventually(t, func() bool { err = f(); return err == nil }, time.Minute, 10*time.Millisecond, "%v", err)
+	require.Eventually(t, func() bool { err = f(); return err == nil }, 5*time.Minute, 10*time.Millisecond, "%v", err)
 }
 
 // A server that ends during a transaction, and one that is not there, are outages

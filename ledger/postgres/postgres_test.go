@@ -47,16 +47,27 @@ func TestCrash(t *testing.T) {
 	})
 }
 
+// A database that lacks migrations is opened once it has them.
+func TestMigrate(t *testing.T) {
+	o := postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
+	_, err := postgres.Open(t.Context(), o)
+	require.ErrorContains(t, err, "run chimera migrate")
+	n, err := postgres.Migrate(t.Context(), o)
+	require.NoError(t, err)
+	require.Positive(t, n)
+	n, err = postgres.Migrate(t.Context(), o)
+	require.NoError(t, err)
+	require.Zero(t, n, "again does nothing")
+	s, err := postgres.Open(t.Context(), o)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+}
+
 func TestSuite(t *testing.T) { ledgertest.Run(t, suite) }
 
 // More statements than a reader can hold are refused, whoever has put them there.
 func TestAuthorityIsBounded(t *testing.T) {
-	o := postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
-	_, err := postgres.Migrate(t.Context(), o)
-	require.NoError(t, err)
-	s, err := postgres.Open(t.Context(), o)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, s.Close()) }()
+	o, s := database(t)
 	require.NoError(t, s.StateAuthority(t.Context(), json.RawMessage(`{"n":1}`), ""))
 	conn, err := pgx.Connect(t.Context(), o.URL)
 	require.NoError(t, err)
@@ -76,9 +87,7 @@ func TestAuthorityIsBounded(t *testing.T) {
 }
 
 func TestPeriods(t *testing.T) {
-	o := postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
-	_, err := postgres.Migrate(t.Context(), o)
-	require.NoError(t, err)
+	o, _ := database(t)
 	ledgertest.Periods(t, func(t testing.TB) ledger.Store {
 		s, err := postgres.Open(t.Context(), o)
 		require.NoError(t, err)

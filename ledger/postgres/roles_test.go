@@ -20,12 +20,21 @@ import (
 
 // database returns a migrated database, and a store on it.
 func database(t testing.TB) (postgres.Options, ledger.Store) {
-	o := postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
-	_, err := postgres.Migrate(t.Context(), o)
-	require.NoError(t, err)
+	return migrated(t, "migrated", func(postgres.Options) error { return nil })
+}
+
+// migrated returns a database that was migrated and then changed in the way that has that name.
+func migrated(t testing.TB, name string, change func(postgres.Options) error) (postgres.Options, ledger.Store) {
+	o := postgres.Options{Origin: ledgertest.Origin, Subjects: ledgertest.Ring(t)}
+	o.URL = pgtest.Copy(t, name, func(address string) error {
+		o := postgres.Options{URL: address, Origin: ledgertest.Origin}
+		_, err := postgres.Migrate(t.Context(), o)
+		return errors.Join(err, change(o))
+	})
 	s, err := postgres.Open(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	require.NoError(t, s.Bind(t.Context()))
 	return o, s
 }
 
@@ -286,8 +295,7 @@ func TestRoles(t *testing.T) {
 // stores the digest of its bytes.
 func TestWhatRolesAdd(t *testing.T) {
 	ctx := t.Context()
-	o, owner := database(t)
-	require.NoError(t, postgres.Grant(ctx, o, postgres.DefaultRoles))
+	owner, o, _ := granted(t)
 	key := ledgertest.Key(t)
 	_, err := owner.Append(ctx, ledger.Draft{Chain: "snapshots/c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)})
 	require.NoError(t, err)
@@ -310,8 +318,7 @@ func TestWhatRolesAdd(t *testing.T) {
 
 // TestChangedRuns: the engine's user may change the rows of runs, and not what the log says again.
 func TestChangedRuns(t *testing.T) {
-	o, owner := database(t)
-	require.NoError(t, postgres.Grant(t.Context(), o, postgres.DefaultRoles))
+	owner, o, _ := granted(t)
 	conn := connect(t, o)
 	_, err := conn.Exec(t.Context(), "SET ROLE "+postgres.DefaultRoles.Engine)
 	require.NoError(t, err)

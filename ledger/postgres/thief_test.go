@@ -17,11 +17,14 @@ import (
 	"chimera.ai/engine/task"
 )
 
+func granting(o postgres.Options) error {
+	return postgres.Grant(context.Background(), o, postgres.DefaultRoles)
+}
+
 // granted is a database with the roles, and what a user of one of them runs.
 func granted(t *testing.T) (s ledger.Store, o postgres.Options, user func(role string) func(string, ...any) error) {
 	t.Helper()
-	o, opened := database(t)
-	require.NoError(t, postgres.Grant(t.Context(), o, postgres.DefaultRoles))
+	o, opened := migrated(t, "granted", granting)
 	return opened, o, func(role string) func(string, ...any) error { return session(t, o, role) }
 }
 
@@ -268,7 +271,7 @@ func TestThiefWithAnOldSnapshot(t *testing.T) {
 	require.Eventually(t, func() bool {
 		var waits int
 		return connect(t, o).QueryRow(ctx, "SELECT count(*) FROM pg_locks WHERE NOT granted").Scan(&waits) == nil && waits > 0
-	}, 30*time.Second, 10*time.Millisecond)
+	}, 5*time.Minute, 10*time.Millisecond)
 	require.NoError(t, conn.Rollback(ctx))
 	require.NoError(t, <-held)
 }
