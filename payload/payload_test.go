@@ -140,6 +140,7 @@ func TestWhereValuesGo(t *testing.T) {
 		{"a value", text(100_000), true},
 		{"a result", contract.Result(text(100_000)), false},
 		{"a result over the limit", contract.Result(text(300_000)), true},
+		{"an argument of an update", contract.Argument(text(100_000)), false},
 		{"a state", contract.State{Plan: strings.Repeat("x", 20_000)}, false},
 		{"a failure", contract.Failure{Message: strings.Repeat("x", 20_000)}, false},
 	} {

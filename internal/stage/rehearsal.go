@@ -346,7 +346,6 @@ func (s *scene) UpdateWorkflow(ctx context.Context, o client.UpdateWorkflowOptio
 	u := &updated{id: o.WorkflowID, done: make(chan struct{}), converter: s.converter}
 	for {
 		x := r.do(func(x *execution) {
-			x.add(5)
 			x.env.UpdateWorkflow(o.UpdateName, o.UpdateID, u, o.Args...)
 		})
 		switch {
