@@ -87,7 +87,7 @@ func Run(t *testing.T, list []Mutation, env ...string) {
 }
 
 func child(t *testing.T, m Mutation, env []string) (string, error) {
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestSuite$/^("+m.Tests+")$", "-test.count=1", "-test.timeout=3m", "-test.failfast",
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestSuite$/^("+m.Tests+")$", "-test.count=1", "-test.timeout=20m", "-test.failfast",
 		// What fails is not to be explained, nor kept.
 		"-rapid.shrinktime=0s", "-rapid.nofailfile")
 	cmd.Env = append(append(os.Environ(), variable+"="+m.Name), env...)
