@@ -179,6 +179,8 @@ type rugSite struct {
 	after     map[string]func(*rugSite)
 	// sessions are those that have begun, of which the first forgotten ones have ended.
 	sessions, forgotten int
+	// status is what it answers to the next refusals calls, which it has taken all the same.
+	status, refusals int
 }
 
 func newRugSite(t *testing.T, folder string) *rugSite {
@@ -263,6 +265,11 @@ func (s *rugSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if turn := s.after[event]; turn != nil {
 		turn(s)
+	}
+	if event == "called" && s.refusals > 0 {
+		s.refusals--
+		w.WriteHeader(s.status)
+		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, result)

@@ -115,8 +115,7 @@ func bankOf(t *testing.T, rules string, after int, tools ...banked) *bank {
 
 // Tools as they become, each changed in one way.
 var (
-	ioPay    = strings.Replace(payTool, `"required":["line"]`, `"required":[]`, 1)
-	proseLok = strings.Replace(lookTool, "Looks.", "Looks around.", 1)
+	ioPay = strings.Replace(payTool, `"required":["line"]`, `"required":[]`, 1)
 )
 
 // TestDrift: a tool that has changed once people have approved a call of it is not called; and what a call did

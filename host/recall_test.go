@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/mcp"
@@ -20,7 +21,7 @@ import (
 
 // waitingBank is an MCP server that says where it waits, before it starts, lists or answers a call, and goes
 // on once a file says so. It counts its calls.
-const waitingBank = `wait() { : > "at-$1"; while [ ! -e "go-$1" ]; do sleep 0.05; done; }
+const waitingBank = `wait() { : > "at-$1"; while [ ! -e "go-$1" ]; do sleep 0.01; done; }
 wait start
 while read -r line; do
 	id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
@@ -110,9 +111,7 @@ func (b *bank) cancel(t *testing.T, run client.WorkflowRun) {
 // notMade requires that a cancelled run ends, that its effect was not made, and that the ledger says so.
 func (b *bank) notMade(t *testing.T, run client.WorkflowRun) {
 	t.Helper()
-	begin := time.Now()
-	require.Error(t, stage.Await(t, b.h.Client(), run, nil))
-	require.Less(t, time.Since(begin), time.Minute)
+	require.Error(t, stage.Await(t, b.h.Client(), run, nil)) // which waits for less than a call may take
 	require.Equal(t, contract.RunCancelled, stage.State(t, b.h.Client(), run).State)
 	require.Equal(t, ledger.Released, b.row(t, run).State)
 	outcomes, err := b.ledger().Outcomes(t.Context(), run.GetID(), run.GetRunID(), ledger.Page{})
@@ -130,6 +129,9 @@ func TestRecalledEffects(t *testing.T) {
 	stage.Parallel(t)
 	for place, goes := range map[string][]string{"start": nil, "list": {"start"}} {
 		t.Run(place, func(t *testing.T) {
+			if place == "start" {
+				lengthy.Skip(t)
+			}
 			stage.Parallel(t)
 			b, digest := newWaitingBank(t, 0, 0)
 			b.goes(t, goes...)
@@ -144,6 +146,7 @@ func TestRecalledEffects(t *testing.T) {
 		})
 	}
 	t.Run("child", func(t *testing.T) { // which an earlier execution of the run has begun
+		lengthy.Skip(t)
 		stage.Parallel(t)
 		b, digest := newWaitingBank(t, 12, 40)
 		b.goes(t, "start")
@@ -164,6 +167,7 @@ func TestRecalledEffects(t *testing.T) {
 		}
 	})
 	t.Run("session", func(t *testing.T) {
+		lengthy.Skip(t)
 		stage.Parallel(t)
 		b, digest := newWaitingBank(t, 0, 0)
 		b.goes(t, "start", "list")
@@ -182,6 +186,7 @@ func TestRecalledEffects(t *testing.T) {
 // TestSentEffectsAreAwaited: a cancellation does not reach an effect that was sent. The run waits for its
 // outcome, for longer than a worker may be silent.
 func TestSentEffectsAreAwaited(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	b, digest := newWaitingBank(t, 0, 0)
 	b.goes(t, "start", "list")

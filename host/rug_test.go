@@ -158,10 +158,8 @@ type site struct {
 
 	mu sync.Mutex
 	// cert is the server's.
-	cert *tls.Certificate
-	// status is what it answers to the next refusals calls, which it has taken all the same.
-	status, refusals int
-	after            map[string]func(*site)
+	cert  *tls.Certificate
+	after map[string]func(*site)
 	// sessions are those that have begun, of which the first forgotten ones have ended.
 	sessions, forgotten int
 }
@@ -235,11 +233,6 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if turn := s.after[event]; turn != nil {
 		turn(s)
-	}
-	if event == "called" && s.refusals > 0 {
-		s.refusals--
-		w.WriteHeader(s.status)
-		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, result)

@@ -1,8 +1,7 @@
-package host_test
+package activities_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -12,8 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/internal/stage"
@@ -21,57 +18,39 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// rogueCall asks an effect's worker for a call, as any client of the namespace can.
-func rogueCall(ctx workflow.Context, call contract.Call) (contract.Outcome, error) {
-	var out contract.Outcome
-	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue: contract.QueueEffects, StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
-	}), "book/write", call).Get(ctx, &out)
-	return out, err
-}
-
 // restingPlan has an effect for which its run is not ready for a long time.
 var restingPlan = strings.NewReplacer("name: acts", "name: rests", "nodes: [", `nodes: [
     {id: rest, template: engine/sleep, with: {ms: 600000}, timeout_ms: 700000},
-    `, "edges: [", "edges: [rest -> write, ", "commit_policy", "timeout_ms: 30000, commit_policy").Replace(actingPlan)
+    `, "edges: [", "edges: [rest -> write, ").Replace(stage.ActingPlan)
 
 // TestNoPermitNoCall: without a permit of exactly this call, fresh and signed by a guardian
 // of the admins, and a run that somebody has granted, the tool is not called, whoever asks.
 func TestNoPermitNoCall(t *testing.T) {
-	stage.Parallel(t)
-	a := act(t, `cat >> "$LINES_FILE"; echo >> "$LINES_FILE"; until [ -e "$LINES_FILE.go" ]; do sleep 0.02; done; echo '{"ok":true}'`)
-	digest := a.publish(t, restingPlan)
-	run, other := a.start(t, "open", digest, `{"line":"hello"}`), a.start(t, "other", digest, `{"line":"hello"}`)
-	rogue := worker.New(a.h.Client(), "rogue", worker.Options{})
-	rogue.RegisterWorkflow(rogueCall)
-	rogue.RegisterWorkflow(rogueDecide)
-	require.NoError(t, rogue.Start())
-	defer rogue.Stop()
-	n := 0
-	begin := func(what any, call contract.Call) client.WorkflowRun {
-		t.Helper()
-		n++
-		asked, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: fmt.Sprint("rogue ", n), TaskQueue: "rogue"}, what, call)
-		require.NoError(t, err)
-		return asked
+	t.Parallel()
+	a := stage.Act(t, `cat >> "$LINES_FILE"; echo >> "$LINES_FILE"; while [ ! -e "$LINES_FILE-go" ]; do sleep 0.01; done; echo '{"ok":true}'`)
+	digest := a.Publish(t, restingPlan)
+	run, other := a.Start(t, "open", digest, `{"line":"hello"}`), a.Start(t, "other", digest, `{"line":"hello"}`)
+	const effect = "book/write"
+	asks := func(what string, call contract.Call, out any) error {
+		return stage.Ask(t, contract.QueueEffects, what, call, out)
 	}
-	refused := func(name string, what any, call contract.Call, want contract.Kind, says string) {
+	refused := func(name string, what string, call contract.Call, want contract.Kind, says string) {
 		t.Helper()
 		var application *temporal.ApplicationError
-		require.ErrorAs(t, stage.Await(t, a.h.Client(), begin(what, call), nil), &application, name)
-		require.Equal(t, want, kindOf(application), "%s: %s", name, application.Message())
+		require.ErrorAs(t, asks(what, call, nil), &application, name)
+		require.Equal(t, want, contract.Kind(application.Type()), "%s: %s", name, application.Message())
 		require.Contains(t, application.Message(), says, name)
 	}
 	// decided asks the guardian, which does not know what the run is ready for.
 	decided := func(run client.WorkflowRun) contract.Call {
 		t.Helper()
-		stage.Until(t, "it rests", func() bool { return stage.State(t, a.h.Client(), run).Counts.Running == 1 })
+		stage.Until(t, "it rests", func() bool { return stage.State(t, a.Client(), run).Counts.Running == 1 })
 		call := contract.Call{
 			Run: contract.Identity{Workflow: run.GetID(), Root: run.GetRunID(), Origin: run.GetRunID()}, Plan: digest, Node: 2, Visit: 1, Request: "rogue",
 			Deliveries: []contract.Delivery{{Edge: 1, Value: contract.Value(`"hello"`)}},
 		}
 		var out contract.Decided
-		require.NoError(t, stage.Await(t, a.h.Client(), begin(rogueDecide, call), &out))
+		require.NoError(t, asks(contract.ActivityDecide, call, &out))
 		require.NotNil(t, out.Permit)
 		call.Permit = out.Permit
 		return call
@@ -85,7 +64,10 @@ func TestNoPermitNoCall(t *testing.T) {
 		c.Permit.Envelope, err = trust.SignPermit(by, p)
 		require.NoError(t, err)
 	}
-	stranger := newKey(t)
+	stranger, _, err := trust.NewKey()
+	require.NoError(t, err)
+	guardian, err := trust.ParseKey([]byte(a.GuardianKey))
+	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		change func(*contract.Call)
 		want   contract.Kind
@@ -103,12 +85,12 @@ func TestNoPermitNoCall(t *testing.T) {
 			signed(c, stranger, func(*trust.Permit) {})
 		}, contract.Blocked, "has not signed the permit"},
 		"expired": {func(c *contract.Call) {
-			signed(c, a.guardianKey(t), func(p *trust.Permit) {
+			signed(c, guardian, func(p *trust.Permit) {
 				p.Issued, p.Expires = ledger.At(time.Now().Add(-4*time.Minute)), ledger.At(time.Now().Add(-3*time.Minute))
 			})
 		}, contract.WorkerLost, "the permit was not used in time"},
 		"of the future": {func(c *contract.Call) {
-			signed(c, a.guardianKey(t), func(p *trust.Permit) {
+			signed(c, guardian, func(p *trust.Permit) {
 				p.Issued, p.Expires = ledger.At(time.Now().Add(3*time.Minute)), ledger.At(time.Now().Add(4*time.Minute))
 			})
 		}, contract.Blocked, "the permit is not valid before"},
@@ -118,12 +100,12 @@ func TestNoPermitNoCall(t *testing.T) {
 		permit := *good.Permit
 		call.Permit, call.Deliveries = &permit, slices.Clone(good.Deliveries)
 		c.change(&call)
-		refused(name, rogueCall, call, c.want, c.says)
+		refused(name, effect, call, c.want, c.says)
 	}
 
 	// Nobody has granted the run, and an engine says that it runs; or it has the grant of
 	// another run.
-	of, err := a.ledger().Run(t.Context(), run.GetID(), run.GetRunID())
+	of, err := a.Ledger().Run(t.Context(), run.GetID(), run.GetRunID())
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		change func(*ledger.Run)
@@ -135,37 +117,37 @@ func TestNoPermitNoCall(t *testing.T) {
 		lie, call := of, good
 		lie.Workflow, lie.Root, lie.Origin = name, "root of "+name, "root of "+name
 		c.change(&lie)
-		require.NoError(t, a.ledger().OpenRun(t.Context(), lie))
+		require.NoError(t, a.Ledger().OpenRun(t.Context(), lie))
 		call.Run = contract.Identity{Workflow: lie.Workflow, Root: lie.Root, Origin: lie.Origin}
-		refused(name, rogueDecide, call, contract.Blocked, c.says)
-		refused(name, rogueCall, call, contract.Blocked, c.says)
+		refused(name, contract.ActivityDecide, call, contract.Blocked, c.says)
+		refused(name, effect, call, contract.Blocked, c.says)
 	}
 	for name, start := range map[string]contract.Start{"by digest": {Plan: digest}, "by source": {Source: restingPlan}} {
 		start.Input = json.RawMessage(`{"line":"hello"}`)
-		ungranted, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: runID(t, name), TaskQueue: contract.QueueEngine}, contract.WorkflowType, start)
+		ungranted, err := a.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: stage.RunID(t, name), TaskQueue: contract.QueueEngine}, contract.WorkflowType, start)
 		require.NoError(t, err)
-		f := failureOf(t, stage.Await(t, a.h.Client(), ungranted, nil))
+		f := stage.FailureOf(t, stage.Await(t, a.Client(), ungranted, nil))
 		require.Equal(t, contract.Blocked, f.Kind, name)
 		require.Contains(t, f.Message, "a run without a start grant may hold pure nodes only", name)
 	}
-	require.Empty(t, a.written(t), "nothing was called")
+	require.Empty(t, a.Written(t), "nothing was called")
 
 	// The permit is for one call.
-	called := begin(rogueCall, good)
-	require.Eventually(t, func() bool { return len(a.written(t)) == 1 }, time.Minute, 10*time.Millisecond)
-	refused("the same again", rogueCall, good, contract.WorkerLost, "calling by another call")
+	called := make(chan error, 1)
+	go func() { called <- asks(effect, good, nil) }()
+	stage.Until(t, "the call is made", func() bool { return len(a.Written(t)) == 1 })
+	refused("the same again", effect, good, contract.WorkerLost, "calling by another call")
 	none := good
 	none.Permit = nil
-	refused("none, again", rogueCall, none, contract.WorkerLost, "calling by another call")
-	require.NoError(t, os.WriteFile(a.lines+".go", nil, 0o600))
-	require.NoError(t, stage.Await(t, a.h.Client(), called, nil))
-	require.NoError(t, stage.Await(t, a.h.Client(), begin(rogueCall, good), nil), "it is told what the call did")
-	require.Len(t, a.written(t), 1)
+	refused("none, again", effect, none, contract.WorkerLost, "calling by another call")
+	require.NoError(t, os.WriteFile(a.Lines+"-go", nil, 0o600))
+	require.NoError(t, <-called)
+	require.NoError(t, asks(effect, good, nil), "it is told what the call did")
+	require.Len(t, a.Written(t), 1)
 
 	// And for none after the run's end.
-	require.NoError(t, a.h.Client().CancelWorkflow(t.Context(), other.GetID(), ""))
-	require.Error(t, stage.Await(t, a.h.Client(), other, nil))
-	refused("late", rogueCall, foreign, contract.WorkerLost, "does not have the run as open")
-	require.NoError(t, a.h.Client().TerminateWorkflow(t.Context(), run.GetID(), "", "seen enough"))
-	require.Len(t, a.written(t), 1)
+	require.NoError(t, a.Client().CancelWorkflow(t.Context(), other.GetID(), ""))
+	require.Error(t, stage.Await(t, a.Client(), other, nil))
+	refused("late", effect, foreign, contract.WorkerLost, "does not have the run as open")
+	require.Len(t, a.Written(t), 1)
 }

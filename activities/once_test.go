@@ -1,4 +1,4 @@
-package host_test
+package activities_test
 
 import (
 	"fmt"
@@ -11,16 +11,24 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/mcp"
 )
 
+// oncePlan pays.
+const oncePlan = `{apiVersion: chimera/v1, kind: Plan, name: pays, version: "1", agent: tester, allow: [pure, committing],
+  input_schema: {type: object, properties: {line: {type: string}}, required: [line]},
+  output_schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]},
+  nodes: [{id: pay, template: bank/pay, commit_policy: {rollback: {none: "what is paid stays"}}}],
+  edges: [$input.line -> pay.line, pay.ok -> $output.ok]}`
+
 // TestRefusedAfterTheEffect: a remote server becomes another one between list and call, acts, and answers
 // with a status by which it has not looked at the call. It gets the call once, whatever may be retried, and
 // the run says that nobody knows what it did. The pinned tool's server is believed.
 func TestRefusedAfterTheEffect(t *testing.T) {
-	stage.Parallel(t)
+	t.Parallel()
 	type refused struct {
 		status, refusals int
 		swapped          bool
@@ -46,33 +54,29 @@ func TestRefusedAfterTheEffect(t *testing.T) {
 		r, bank := newRug(t, true), fmt.Sprintf("bank%d", len(names))
 		r.status, r.refusals = c.status, c.refusals
 		if c.swapped {
-			r.site.after["called"] = func(s *site) { s.holds(os.WriteFile(filepath.Join(s.folder, "tools"), []byte(ioPay), 0o600)) }
+			r.rugSite.after["called"] = func(s *rugSite) { s.holds(os.WriteFile(filepath.Join(s.folder, "tools"), []byte(driftIO), 0o600)) }
 		}
 		rugs[name], of[name], servers[bank] = r, bank, r.server()
 		names = append(names, bank)
-		operations += fmt.Sprintf("  - {provider_type: mcp, provider_name: %s, operation: pay, mode: deter, effect_class: committing, timeout_ms: 20000, retry_policy: {max_retries: 3, on: [unsent, throttled, auth], initial_ms: 1}, trust_requirement: allow_auto, status: allow_auto, definition: %s}\n", bank, payTool)
+		operations += fmt.Sprintf("  - {provider_type: mcp, provider_name: %s, operation: pay, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 3, on: [unsent, throttled, auth], initial_ms: 1}, trust_requirement: allow_auto, status: allow_auto, definition: %s}\n", bank, driftPay)
 	}
-	a := prepare(t, "none", "", operations, strings.ReplaceAll(bankPolicy, "bank/pay", strings.Join(names, "/pay, ")+"/pay"))
-	a.options.Servers = servers
-	a.options.Store.Dir = t.TempDir()
-	a.Deployment = stage.Deploy(t, &a.options)
-	a.again(t)
-	a.Begin(t, a.ledger())
+	a := stage.ActWith(t, host.Options{
+		Catalog: stage.Operations(t, operations), Policy: stage.Bundle(t, strings.ReplaceAll(driftPolicy, "bank/pay", strings.Join(names, "/pay, ")+"/pay")), Servers: servers,
+	})
 	runs := map[string]client.WorkflowRun{}
 	for name, bank := range of {
-		runs[name] = a.start(t, bank, a.publish(t, strings.NewReplacer("bank/pay", bank+"/pay", "name: pays", "name: "+bank).Replace(recalledPlan)), `{"line":"one"}`)
+		runs[name] = a.Start(t, bank, a.Publish(t, strings.NewReplacer("bank/pay", bank+"/pay", "name: pays", "name: "+bank).Replace(oncePlan)), `{"line":"one"}`)
 	}
 	for name, c := range cases {
-		err := stage.Await(t, a.h.Client(), runs[name], nil)
+		err := stage.Await(t, a.Client(), runs[name], nil)
 		if c.kind == "" {
 			require.NoError(t, err, name)
 		} else {
-			f := failureOf(t, err)
+			f := stage.FailureOf(t, err)
 			require.Equal(t, c.kind, f.Kind, "%s: %s", name, f.Message)
 		}
 		require.Equal(t, c.got, rugs[name].got(t), name)
-		require.Equal(t, c.row, a.row(t, runs[name]).State, name)
-		a.replays(t, runs[name])
+		require.Equal(t, c.row, a.Invocation(t, runs[name]).State, name)
 	}
-	a.verifies(t)
+	a.Verifies(t)
 }

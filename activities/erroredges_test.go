@@ -1,4 +1,4 @@
-package host_test
+package activities_test
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"chimera.ai/engine/internal/stage"
 )
 
-// refusedPlan has nodes and edges, and says with which kind one of them has failed, if it has.
-const refusedPlan = `{apiVersion: chimera/v1, kind: Plan, name: refused-%[1]s, version: "1", agent: tester, allow: [pure, committing],
+// edgesPlan has nodes and edges, and says with which kind one of them has failed, if it has.
+const edgesPlan = `{apiVersion: chimera/v1, kind: Plan, name: refused-%[1]s, version: "1", agent: tester, allow: [pure, committing],
   input_schema: {type: object, properties: {line: {type: string}}, required: [line]},
   output_schema: {type: object, properties: {ok: {type: boolean}, kind: {type: string}}},
   nodes: [
@@ -26,32 +26,32 @@ const refusedPlan = `{apiVersion: chimera/v1, kind: Plan, name: refused-%[1]s, v
 // TestRefusalsTakeErrorEdges: a tool that is not the one that was approved, or of which nobody can say so, is
 // not called, and the plan goes on along its error edges. The server counts its calls.
 func TestRefusalsTakeErrorEdges(t *testing.T) {
-	stage.Parallel(t)
+	t.Parallel()
 	const unread = "7"
-	b := newBank(t)
+	b := newDriftBank(t)
 	digests := map[string]string{
-		"look": b.publish(t, fmt.Sprintf(refusedPlan, "look", `{id: look, template: bank/look},`, "")),
-		"pay": b.publish(t, fmt.Sprintf(refusedPlan, "pay", `{id: look, template: bank/look}, {id: pay, template: bank/pay, commit_policy: {rollback: {none: "what is paid stays"}}},`,
+		"look": b.Publish(t, fmt.Sprintf(edgesPlan, "look", `{id: look, template: bank/look},`, "")),
+		"pay": b.Publish(t, fmt.Sprintf(edgesPlan, "pay", `{id: look, template: bank/look}, {id: pay, template: bank/pay, commit_policy: {rollback: {none: "what is paid stays"}}},`,
 			"$input.line -> pay.line, look.$done -> pay.$start,")),
 	}
-	ioLook := strings.Replace(lookTool, `"required":["line"]`, `"required":[]`, 1)
+	ioLook := strings.Replace(driftLook, `"required":["line"]`, `"required":[]`, 1)
 	calls := 0
 	for i, c := range []struct {
 		node  string
 		tools []string // from the call before the node on
 		kind  contract.Kind
 	}{
-		{"look", []string{payTool, lookTool}, ""},
-		{"look", []string{payTool, proseLok}, contract.NeedsReview},
-		{"look", []string{payTool, ioLook}, contract.Drift},
+		{"look", []string{driftPay, driftLook}, ""},
+		{"look", []string{driftPay, driftProseLook}, contract.NeedsReview},
+		{"look", []string{driftPay, ioLook}, contract.Drift},
 		{"look", []string{unread}, contract.Blocked},
-		{"pay", []string{payTool, lookTool}, ""},
-		{"pay", []string{ioPay, lookTool}, contract.Drift},
+		{"pay", []string{driftPay, driftLook}, ""},
+		{"pay", []string{driftIO, driftLook}, contract.Drift},
 		{"pay", []string{unread}, contract.Blocked},
 	} {
 		name := fmt.Sprintf("%d %s %s", i, c.node, c.kind)
 		b.put(t, "called", "")
-		b.put(t, "tools", strings.Join([]string{payTool, lookTool}, ","))
+		b.put(t, "tools", strings.Join([]string{driftPay, driftLook}, ","))
 		if c.node == "look" {
 			b.put(t, "tools", strings.Join(c.tools, ","))
 		} else {
@@ -61,8 +61,8 @@ func TestRefusalsTakeErrorEdges(t *testing.T) {
 			OK   bool
 			Kind contract.Kind
 		}
-		run := b.start(t, fmt.Sprint("run", i), digests[c.node], `{"line":"one"}`)
-		require.NoError(t, stage.Await(t, b.h.Client(), run, &out), name)
+		run := b.Start(t, fmt.Sprint("run", i), digests[c.node], `{"line":"one"}`)
+		require.NoError(t, stage.Await(t, b.Client(), run, &out), name)
 		require.Equal(t, c.kind, out.Kind, name)
 		require.Equal(t, c.kind == "", out.OK, name)
 		switch {
@@ -71,8 +71,7 @@ func TestRefusalsTakeErrorEdges(t *testing.T) {
 		case c.node == "pay" || c.kind == "":
 			calls++
 		}
-		require.Len(t, b.written(t), calls, name)
-		b.replays(t, run)
+		require.Len(t, b.Written(t), calls, name)
 	}
-	b.verifies(t)
+	b.Verifies(t)
 }
