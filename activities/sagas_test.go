@@ -54,7 +54,7 @@ erase) case $line in
 look) if [ "$(grep -c "write $line\$" "$LINES_FILE")" -gt "$(grep -c "erase .*\"$line\"" "$LINES_FILE")" ]; then echo '{"there":true}'; else echo '{"there":false}'; fi ;;
 esac`
 
-// sagaPlan writes two lines and then failsLast, or waits.
+// sagaPlan writes two lines and then fails, or waits.
 const sagaPlan = `{apiVersion: chimera/v1, kind: Plan, name: saga%s, version: "1", agent: tester, allow: [pure, committing],
   input_schema: {type: object, properties: {one: {type: string}, two: {type: string}}, required: [one, two]},
   output_schema: {type: object},
