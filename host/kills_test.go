@@ -25,6 +25,7 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
@@ -327,9 +328,12 @@ func (k *killed) leave(t *testing.T, what, round string) {
 	require.NoError(t, os.WriteFile(filepath.Join(k.open, what+"-"+round), nil, 0o600))
 }
 
+// strike begins the runs of a round, and kills a process amid them.
+type strike func(t *testing.T, k *killed, victim, round string, begin func() []client.WorkflowRun)
+
 // points are where a kill interrupts effects: each waits until all of a round are there,
 // and strikes.
-var points = map[string]func(t *testing.T, k *killed, victim, round string, begin func() []client.WorkflowRun){
+var points = map[string]strike{
 	"before the decision": func(t *testing.T, k *killed, victim, round string, begin func() []client.WorkflowRun) {
 		k.leave(t, "act", round)
 		k.leave(t, "answer", round)
@@ -408,25 +412,35 @@ var keyIn = regexp.MustCompile(`"key":"([^"]+)"`)
 func TestKillsRepeatNoEffect(t *testing.T) {
 	for _, c := range []struct {
 		victim, operation string
-		// postgres is the store of a short run; a long one has both, if it can.
+		// postgres is the store if kills are few; both are if they are many, and can be.
 		postgres bool
+		// short is the one point at which a short test kills, or "" if it does not.
+		short string
 	}{
-		{"effects", "write", false}, {"effects", "put", true}, {"guardian", "write", true}, {"engine", "write", true}, {"temporal", "write", false}, {"database", "write", true},
+		{"effects", "write", false, "before the answer"}, {"engine", "write", true, "before the settlement"},
+		{"effects", "put", true, ""}, {"guardian", "write", true, ""}, {"temporal", "write", false, ""}, {"database", "write", true, ""},
 	} {
 		for _, postgres := range []bool{false, true} {
 			if postgres != c.postgres && (*kills <= together || c.victim == "database") {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s %s %s", c.victim, c.operation, map[bool]string{false: "SQLite", true: "PostgreSQL"}[postgres]), func(t *testing.T) {
+				if c.short == "" {
+					lengthy.Skip(t)
+				}
 				t.Parallel()
-				killAround(t, c.victim, c.operation, postgres)
+				at := points
+				if testing.Short() {
+					at = map[string]strike{c.short: points[c.short]}
+				}
+				killAround(t, c.victim, c.operation, postgres, at)
 			})
 		}
 	}
 }
 
-// killAround kills a process at each point of effects.
-func killAround(t *testing.T, victim, operation string, postgres bool) {
+// killAround kills a process at points of effects.
+func killAround(t *testing.T, victim, operation string, postgres bool, at map[string]strike) {
 	t.Helper()
 	// What a lost call did is unknown once its time is over, for which each point waits. Other
 	// calls last until their victim, which a busy machine starts slowly, is there again.
@@ -445,7 +459,7 @@ func killAround(t *testing.T, victim, operation string, postgres bool) {
 	k.leave(t, "answer", "warm")
 	require.NoError(t, stage.Await(t, k.c, k.Start(t, k.c, runID(t, "warm"), k.digest, `{"line":"warm.0"}`), nil))
 	n, unknown := 0, int64(0)
-	for point, interrupt := range points {
+	for point, interrupt := range at {
 		for range (*kills + together - 1) / together {
 			n++
 			unknown += k.interrupted(t, victim, operation == "put", point, fmt.Sprintf("r%d", n), interrupt)
@@ -465,7 +479,7 @@ func killAround(t *testing.T, victim, operation string, postgres bool) {
 
 // interrupted strikes effects at a point, checks what came of them, and returns of how many
 // nobody knows that.
-func (k *killed) interrupted(t *testing.T, victim string, keyed bool, point, round string, interrupt func(t *testing.T, k *killed, victim, round string, begin func() []client.WorkflowRun)) (unknown int64) {
+func (k *killed) interrupted(t *testing.T, victim string, keyed bool, point, round string, interrupt strike) (unknown int64) {
 	t.Helper()
 	var runs []client.WorkflowRun
 	interrupt(t, k, victim, round, func() []client.WorkflowRun {
