@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
@@ -15,11 +14,8 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/workflow"
 
 	"chimera.ai/engine/compiler"
-	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/internal/stage"
@@ -217,14 +213,6 @@ func (a *acting) ledger() ledger.Store {
 	return a.h.Store().Ledger
 }
 
-// guardianKey signs permits.
-func (a *acting) guardianKey(t *testing.T) *trust.Key {
-	t.Helper()
-	key, err := trust.ParseKey([]byte(a.GuardianKey))
-	require.NoError(t, err)
-	return key
-}
-
 // state makes a statement of acts.
 func (a *acting) state(t *testing.T, acts ...trust.Act) {
 	t.Helper()
@@ -317,30 +305,10 @@ func (a *acting) engine(t *testing.T) host.Options {
 	return a.role(t, a.options, host.RoleEngine)
 }
 
-// kindOf is the kind of the failure of an activity that somebody's workflow returns. Of one that
-// was sealed only the text says it.
-func kindOf(e *temporal.ApplicationError) contract.Kind {
-	if e.Type() == "SealedError" {
-		_, said, _ := strings.Cut(e.Message(), "(type: ")
-		kind, _, _ := strings.Cut(said, ",")
-		return contract.Kind(kind)
-	}
-	return contract.Kind(e.Type())
-}
-
 // parsed reads a policy.
 func parsed(t *testing.T, text string) *policy.Bundle {
 	t.Helper()
 	b, ds := policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(text)})
 	require.False(t, ds.HasErrors())
 	return b
-}
-
-// rogueDecide asks the guardian in place of a run.
-func rogueDecide(ctx workflow.Context, call contract.Call) (contract.Decided, error) {
-	var out contract.Decided
-	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue: contract.QueueGuardian, StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
-	}), contract.ActivityDecide, call).Get(ctx, &out)
-	return out, err
 }
