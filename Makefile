@@ -23,18 +23,17 @@ EXAMPLE := examples/word-report
 # What make test leaves out: see internal/lengthy.
 SHORT := -short
 # Packages that make test runs under the race detector, since their goroutines share memory
-# of ours; make long has it for all packages.
+# of ours, and which are quick; make long has it for all packages.
 #   blob                     writers of one blob at a time
 #   catalog/live             readers of what another goroutine reloads
 #   compiler/internal/pool   workers that share what is compiled
 #   internal/dial            connections that are tried side by side
 #   internal/parallel        panics that cross goroutines
 #   internal/process         children, and what reads their output
-#   mcp                      sessions, which calls share
 #   payload                  the cache of plans, which all runs share
 #   redact                   secrets that are added while text is scrubbed
 #   skills                   the registry, and programs with their pipes
-RACED := ./blob ./catalog/live ./compiler/internal/pool ./internal/dial ./internal/parallel ./internal/process ./mcp ./payload ./redact ./skills
+RACED := ./blob ./catalog/live ./compiler/internal/pool ./internal/dial ./internal/parallel ./internal/process ./payload ./redact ./skills
 # SQLite is C turned into Go, and its memory is none of Go's, which the race detector
 # would look at in vain. And a program with the race detector waits for a second when it
 # ends, unless GORACE says otherwise.
@@ -44,7 +43,7 @@ export GORACE = atexit_sleep_ms=0
 # tested at a time, and those that take longest begin first. lint has vetted what go test
 # would vet again. Keys on tokens are in programs with the tag pkcs11.
 TEST := go test -vet=off -tags pkcs11 -timeout 60m -p $(shell echo $$((1 + $$(getconf _NPROCESSORS_ONLN))))
-FIRST := ./host ./starter ./activities ./ledger/postgres ./worker
+FIRST := ./host ./starter ./mcp ./activities ./ledger/postgres ./worker
 # The version that the programs report; Go itself adds the revision.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -X main.version=$(VERSION)
