@@ -100,7 +100,7 @@ long: ## all else: every test under the race detector, all cases, siege, sagas, 
 	@$(MAKE) --no-print-directory production
 
 .PHONY: faults
-faults: setup server ## plant 60 faults, one after the other, and see that tests find each (up to an hour)
+faults: setup server ## plant the faults that internal/test/faults lists, and see that tests find each (up to an hour)
 	go run ./internal/test/faults $(FAULTS)
 
 .PHONY: cover
