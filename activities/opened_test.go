@@ -20,7 +20,7 @@ func TestARunThatAnotherCatalogOpened(t *testing.T) {
 	t.Parallel()
 	h := stage.Rehearse(t, host.Options{})
 	open := stage.Gate(t, contract.ActivityLoad)
-	run := stage.Start(t, h.Client(), stage.Source("", []string{"b engine/pass 500"}, []string{"$input.x -> b.x", "b.x -> $output.x"}), `{"x":1}`)
+	run := stage.Start(t, h.Client(), stage.Source("", []string{"b engine/pass 900"}, []string{"$input.x -> b.x", "b.x -> $output.x"}), `{"x":1}`)
 	other := blob.Digest([]byte("another plan"))
 	require.NoError(t, h.Store().Ledger.OpenRun(t.Context(), ledger.Run{
 		Workflow: run.GetID(), Root: run.GetRunID(), Origin: run.GetRunID(), PlanDigest: other, InputDigest: blob.Digest([]byte(`{"x":1}`)),

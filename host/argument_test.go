@@ -23,15 +23,17 @@ import (
 	"chimera.ai/engine/blob"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/payload"
+	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
 )
 
 // long is a start whose argument is stored by reference.
 func long() contract.Start {
 	return contract.Start{
-		Source: source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x", "a.x -> $output.x"}),
+		Source: source("", []string{"a engine/pass 900"}, []string{"$input.x -> a.x", "a.x -> $output.x"}),
 		Input:  json.RawMessage(`{"x":"` + strings.Repeat("long ", 4<<10) + `"}`),
 	}
 }
@@ -88,6 +90,9 @@ func TestAStartFromAnotherStore(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]payload.Sealing{"plain": {}, "sealed": sealing(t, keys(t, "k1")...)} {
 		t.Run(name, func(t *testing.T) {
+			if name == "plain" {
+				lengthy.Skip(t)
+			}
 			stage.Parallel(t)
 			h := stage.Host(t, host.Options{ArgumentWithin: time.Second, Sealing: s})
 			elsewhere := stage.DialSealed(t, stage.Temporal(t).Address, store.Options{Dir: t.TempDir()}, s)
@@ -108,8 +113,11 @@ func TestAStartFromAnotherStore(t *testing.T) {
 // TestArgumentsThatCannotBeRead: whatever a client sends, the run ends by a
 // failure of the closed set, and no workflow task fails.
 func TestArgumentsThatCannotBeRead(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
-	h := stage.Host(t, host.Options{ArgumentWithin: time.Second})
+	opened := make(chan struct{})
+	h := stage.Host(t, host.Options{ArgumentWithin: time.Second, Skills: []skills.Skill{gate(opened)}})
+	waits := source("", []string{"a test/gate 60000"}, []string{"$input.x -> a.x", "a.x -> $output.x"})
 	good := inline(`{"source":"x"}`)
 	// As a worker ran it, a run replays where it is moved to another build.
 	other := stage.Dial(t, stage.Temporal(t).Address, t.TempDir())
@@ -161,20 +169,19 @@ func TestArgumentsThatCannotBeRead(t *testing.T) {
 		})
 	}
 	t.Run("signals and queries", func(t *testing.T) {
-		text := source("", []string{"a engine/sleep 2000 " + sleeping}, []string{`{from_node: $input, from_port: x, to_node: a, to_port: ms, edge_type: data, required: true, transform: "${1000}"}`})
-		run := stage.Start(t, h.Client(), text, `{"x":1}`)
+		run := stage.Start(t, h.Client(), waits, `{"x":1}`)
 		service, execution := h.Client().WorkflowService(), &commonpb.WorkflowExecution{WorkflowId: run.GetID()}
 		_, err := service.SignalWorkflowExecution(t.Context(), &workflowservice.SignalWorkflowExecutionRequest{
 			Namespace: stage.Temporal(t).Namespace, WorkflowExecution: execution, SignalName: "any",
 			Input: &commonpb.Payloads{Payloads: []*commonpb.Payload{reference(lost)}},
 		})
 		require.NoError(t, err)
+		opened <- struct{}{}
 		require.NoError(t, stage.Await(t, h.Client(), run, nil))
 		replays(t, run)
 	})
 	t.Run("updates", func(t *testing.T) {
-		text := source("", []string{"a engine/sleep 2000 " + sleeping}, []string{`{from_node: $input, from_port: x, to_node: a, to_port: ms, edge_type: data, required: true, transform: "${1000}"}`})
-		run := stage.Start(t, h.Client(), text, `{"x":1}`)
+		run := stage.Start(t, h.Client(), waits, `{"x":1}`)
 		for i, p := range []*commonpb.Payload{reference(lost), reference(`{"driverName":"s3"}`), reference(`{`)} {
 			answer, err := h.Client().WorkflowService().UpdateWorkflowExecution(t.Context(), &workflowservice.UpdateWorkflowExecutionRequest{
 				Namespace: stage.Temporal(t).Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: run.GetID()},
@@ -187,39 +194,10 @@ func TestArgumentsThatCannotBeRead(t *testing.T) {
 			require.NoError(t, err)
 			require.Contains(t, answer.GetOutcome().GetFailure().GetMessage(), "any", "nobody takes it")
 		}
+		opened <- struct{}{}
 		require.NoError(t, stage.Await(t, h.Client(), run, nil))
 		replays(t, run)
 	})
-}
-
-// TestAnInputThatLooksLikeAReference: what begins as the engine's own references do,
-// with the white space of its writer, is an input like others to the node and the
-// predicate that read the whole of it.
-func TestAnInputThatLooksLikeAReference(t *testing.T) {
-	stage.Parallel(t)
-	h := stage.Host(t, host.Options{})
-	text, err := json.Marshal(source("", []string{
-		"a engine/pass 500 with: {x: '${input}'}",
-		"b engine/fail 500 with: {message: of the error edge}, " + failing,
-		"c engine/pass 500 with: {x: 1}",
-	}, []string{
-		"a.x -> $output.x",
-		`{from_node: b, from_port: $error, to_node: c, to_port: $start, edge_type: error, required: false, when: "size(input) == 1"}`,
-		"{from_node: c, from_port: x, to_node: $output, to_port: y, edge_type: data, required: false}",
-	}))
-	require.NoError(t, err)
-	for name, in := range map[string]string{
-		"to nothing": `{ "$stored": "` + blob.Digest([]byte("never stored")) + `" }`,
-		"none":       "{\n\t\"$stored\": 7\n}",
-	} {
-		t.Run(name, func(t *testing.T) {
-			run := raw(t, h.Client(), nil, inline(`{"source":`+string(text)+`,"input":`+in+`}`))
-			var result map[string]json.RawMessage
-			require.NoError(t, stage.Await(t, h.Client(), run, &result))
-			require.JSONEq(t, in, string(result["x"]))
-			require.Equal(t, "1", string(result["y"]))
-		})
-	}
 }
 
 // TestTheStoreIsAwayAtAStart: a start waits for a store that is away, for a

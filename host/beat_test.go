@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/skills"
 )
@@ -21,6 +22,7 @@ import (
 // A server that refuses heartbeats cancels nothing: the library ends the call, and
 // the node runs again, as after a lost worker.
 func TestAHeartbeatThatFailsCancelsNoRun(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	var calls atomic.Int32
 	broken := func(ctx context.Context, method string, request, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {

@@ -6,10 +6,13 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/lengthy"
 	"chimera.ai/engine/internal/stage"
 )
 
+// TestGraphsOnARealServer runs those that package workflows runs without one.
 func TestGraphsOnARealServer(t *testing.T) {
+	lengthy.Skip(t)
 	stage.Parallel(t)
 	h := stage.Host(t, host.Options{})
 	for _, g := range stage.Graphs() {

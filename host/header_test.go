@@ -20,7 +20,7 @@ import (
 // like any other, and is found; one that the ledger cannot name is refused.
 func TestAnyWorkflowID(t *testing.T) {
 	h := stage.Host(t, host.Options{})
-	text := source("", []string{"a engine/pass 500", "b engine/pass 5000"}, []string{"$input.x -> a.x", "a.x -> b.x", "b.x -> $output.x"})
+	text := source("", []string{"a engine/pass 900", "b engine/pass 60000"}, []string{"$input.x -> a.x", "a.x -> b.x", "b.x -> $output.x"})
 	for _, id := range []string{"bestellung-ü", "💥", "x\ny", "a/b#c $%00"} {
 		run, err := h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.QueueEngine},
 			contract.WorkflowType, contract.Start{Source: text, Input: json.RawMessage(`{"x":2}`)})

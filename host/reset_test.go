@@ -43,11 +43,12 @@ func TestResetsOfARefusedRun(t *testing.T) {
 		}),
 	}})
 	c := h.Client()
+	// A call of up to ten seconds needs no child; however often it is made, it waits for the test.
 	// The chain takes so long that its outcomes are written before it ends.
-	nodes := []string{"long test/long 60000 retry_policy: {max_retries: 60}", "first test/gate 9000"}
+	nodes := []string{"long test/long 60000 retry_policy: {max_retries: 60}", "first test/gate 9000 retry_policy: {max_retries: 60, initial_ms: 1, on: [timeout]}"}
 	edges := []string{"$input.x -> long.x", "$input.x -> first.x", "first -> n0", "long.x -> $output.x", "n7 -> $output"}
 	for i := range 8 {
-		nodes = append(nodes, fmt.Sprintf("n%d engine/sleep 500 with: {ms: 100}, %s", i, sleeping))
+		nodes = append(nodes, fmt.Sprintf("n%d engine/sleep 900 with: {ms: 100}, %s", i, sleeping))
 		if i > 0 {
 			edges = append(edges, fmt.Sprintf("n%d -> n%d", i-1, i))
 		}

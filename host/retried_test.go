@@ -42,7 +42,7 @@ func TestRetriedTasksAreCounted(t *testing.T) {
 		return w.Body.String()
 	}
 	require.Contains(t, told(), line+"0\n")
-	run := stage.Start(t, h.Client(), source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":2}`)
+	run := stage.Start(t, h.Client(), source("", []string{"a engine/pass 900"}, []string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":2}`)
 	stage.Until(t, "a task that is tried again is counted", func() bool { return !strings.Contains(told(), line+"0\n") })
 	fails.Store(false)
 	require.NoError(t, stage.Await(t, h.Client(), run, nil))

@@ -23,7 +23,7 @@ import (
 // The run never begins, and the other one's value is nowhere in it.
 func TestAReferenceBringsNothingElsewhere(t *testing.T) {
 	h := stage.Host(t, host.Options{})
-	text := source("", []string{"a engine/pass 5000"}, []string{"$input.x -> a.x", "a.x -> $output.x"})
+	text := source("", []string{"a engine/pass 60000"}, []string{"$input.x -> a.x", "a.x -> $output.x"})
 	run := stage.Start(t, h.Client(), text, `{"x":"`+strings.Repeat("confidential ", 2000)+`"}`)
 	var out json.RawMessage
 	require.NoError(t, stage.Await(t, h.Client(), run, &out))

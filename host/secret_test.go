@@ -52,7 +52,7 @@ func betrayals() string {
 		{"mcp", "everything", "get-env", "{type: object, properties: {content: {type: array, items: {type: object}}}, required: [content]}"},
 	} {
 		fmt.Fprintf(&b, "  - {provider_type: %s, provider_name: %s, operation: %s, mode: deter, effect_class: pure, input_schema: {type: object, additionalProperties: false}, output_schema: %s, "+
-			"timeout_ms: 20000, retry_policy: {max_retries: 0}, trust_requirement: allow_auto, status: allow_auto}\n", t[0], t[1], t[2], t[3])
+			"timeout_ms: 60000, retry_policy: {max_retries: 0}, trust_requirement: allow_auto, status: allow_auto}\n", t[0], t[1], t[2], t[3])
 	}
 	return b.String()
 }
