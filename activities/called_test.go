@@ -26,6 +26,8 @@ type invocations struct {
 	others map[string]ledger.Invocation
 	asked  []string
 	ended  ledger.Effect
+	// settles is called before an end is recorded, with the time until which that is tried.
+	settles func(until time.Time) error
 }
 
 func (s *invocations) Invocation(_ context.Context, id string) (ledger.Invocation, error) {
@@ -46,7 +48,13 @@ func (s *invocations) Claim(_ context.Context, _, decision, _ string, d time.Dur
 	return s.one, err
 }
 
-func (s *invocations) Settle(_ context.Context, _ string, e ledger.Effect) (i ledger.Invocation, err error) {
+func (s *invocations) Settle(ctx context.Context, _ string, e ledger.Effect) (i ledger.Invocation, err error) {
+	if s.settles != nil {
+		until, _ := ctx.Deadline()
+		if err := s.settles(until); err != nil {
+			return s.one, err
+		}
+	}
 	s.asked, s.ended = append(s.asked, "settle"), e
 	if i, _, err = s.one.Settle(e.Settlement, ledger.At(time.Now())); err == nil {
 		s.one = i
@@ -210,6 +218,25 @@ func TestHowCallsEnd(t *testing.T) {
 			require.Equal(t, c.state, a.store.one.State)
 		})
 	}
+}
+
+// TestTheEndOfACallIsRecorded: a store that is slow, or away for a while, has as long as the call
+// might have taken, so that what a call has answered does not become unknown.
+func TestTheEndOfACallIsRecorded(t *testing.T) {
+	a := newActed(t)
+	begin, away := time.Now(), 2
+	a.store.settles = func(until time.Time) error {
+		require.GreaterOrEqual(t, until.Sub(begin), time.Minute, "what the call may take")
+		if away--; away > 0 {
+			return ledger.ErrUnavailable
+		}
+		return nil
+	}
+	out, err := a.acts(t)
+	require.NoError(t, err)
+	require.NotEmpty(t, out.Output)
+	require.Zero(t, away)
+	require.Equal(t, ledger.Settled, a.store.one.State)
 }
 
 // TestTheCallOfAnotherWorker: it is waited for until its time is over, and then it is of unknown

@@ -208,8 +208,13 @@ func (f *Effects) act(ctx, store, wanted context.Context, e *effect, call *contr
 	if err != nil {
 		err = looked(ctx, err, answer.Snapshots)
 	}
-	// What is known is recorded also if the worker stops, or the call was cancelled.
-	store, stop := context.WithTimeout(context.WithoutCancel(store), settleTime)
+	// What is known is recorded also if the worker stops, or the call was cancelled. A slow store
+	// has as long as the call might have taken: before, nobody takes that for over.
+	latest := time.Now().Add(settleTime)
+	if end := begin.Add(lasts); ctx.Err() == nil && end.After(latest) {
+		latest = end
+	}
+	store, stop := context.WithDeadline(context.WithoutCancel(store), latest)
 	defer stop()
 	return f.settle(ctx, store, e, call, claim{i.Attempt, token, p.Decision}, output, answer.Snapshots, err)
 }
@@ -220,8 +225,8 @@ func lateUse(err error) error {
 	return contract.Errorf(contract.WorkerLost, "the permit was not used in time: %w", err)
 }
 
-// settleTime is how long the end of a call is tried to be recorded: less than an activity
-// has beyond its node's own timeout.
+// settleTime is how long the end of a call is tried to be recorded, at least: less than an
+// activity has beyond its node's own timeout.
 const settleTime = 8 * time.Second
 
 // answered is what is stored of a call that answered.
