@@ -5,8 +5,9 @@ set -eu
 cd "${1:-.}"
 profile=$(mktemp)
 trap 'rm -f "$profile"' EXIT
+status=0
 go test -short -vet=off -timeout 60m -coverprofile="$profile" \
-	-coverpkg=./workflows,./activities,./guardian,./ledger/...,./trust,./mcp ./...
+	-coverpkg=./workflows,./activities,./guardian,./ledger/...,./trust,./mcp ./... || status=$?
 # A line is FILE:FROM,TO STATEMENTS COUNT, once for each test binary.
 awk 'NR > 1 {
 	statements[$1] = $2
@@ -21,3 +22,4 @@ END {
 	}
 	for (package in all) printf "%-40s %6d of %6d  %.2f %%\n", package, hit[package], all[package], 100 * hit[package] / all[package]
 }' "$profile" | sort
+exit "$status"
