@@ -209,7 +209,7 @@ func (f *Effects) act(ctx, store, wanted context.Context, e *effect, call *contr
 		err = looked(ctx, err, answer.Snapshots)
 	}
 	// What is known is recorded also if the worker stops, or the call was cancelled. A slow store
-	// has as long as the call might have taken: before, nobody takes that for over.
+	// has as long as the call might have taken: until then no role takes the call for over.
 	latest := time.Now().Add(settleTime)
 	if end := begin.Add(lasts); ctx.Err() == nil && end.After(latest) {
 		latest = end

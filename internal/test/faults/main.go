@@ -1,4 +1,4 @@
-// Faults plants single faults into code that carries a promise, and reports which tests find
+// Command faults plants single faults into code that carries a promise, and reports which tests find
 // them.
 //
 //	go run ./internal/test/faults [-only REGEXP] [-at N] [-list]
