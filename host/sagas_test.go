@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -98,5 +99,6 @@ func TestSagasAreSteady(t *testing.T) {
 		*payload.Values
 	}{payload.NewReader(a.h.Store().Blobs, a.engine(t).Sealing.Keys), payload.NewValues(a.h.Store().Blobs, a.engine(t).Sealing, "default")})
 	require.NoError(t, err)
-	require.Len(t, seen.Calls, 1)
+	made := slices.DeleteFunc(seen.Calls, func(c client.Exchange) bool { return c.Failure != nil })
+	require.Len(t, made, 1)
 }
