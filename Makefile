@@ -71,7 +71,6 @@ run: ## start everything on this machine and run the example plan, twice (ARGS=-
 		&& echo "step 3 of 3: done in $$(($$(date +%s) - begun)) s" >&2
 	@printf '\n$(EXAMPLE)/reports/verdict.md is as it was before the second run:\n  ' && cat $(EXAMPLE)/reports/verdict.md && echo
 
-# Collecting garbage more seldom makes the compiler, and so this, faster by a seventh.
 # Databases of tests, and what else is in TMPDIR, are in memory if there is enough, since
 # they ask thousands of times for what is thrown away to be on the disk; what Go builds,
 # which is much, and the folders of single tests are in GOTMPDIR.
@@ -91,7 +90,7 @@ plain:
 	$(TEST) $(SHORT) $(FIRST) $$(go list ./... | grep -vxF "$$(go list $(RACED))")
 
 .PHONY: long
-long: ## all else: every test under the race detector, all cases, siege, sagas, kills, the adversary, production (an hour)
+long: ## all else: every test under the race detector, all cases, siege, sagas, kills, the adversary, production
 	@$(MAKE) --no-print-directory -j 2 setup server lint
 	go vet ./host ./starter ./trust/pkcs11
 	bin/lint/staticcheck ./host ./starter ./trust/pkcs11

@@ -151,7 +151,7 @@ const groupPlan = `{apiVersion: chimera/v1, kind: Plan, name: group, version: "1
     {from_node: late, from_port: $error, to_node: done, to_port: $, edge_type: error, required: false}]}`
 
 // TestBarriers: members of a barrier wait for each other, one signature approves all of
-// them, and what nobody signs in time expires. A run that ends withdraws what it asks.
+// them, and a barrier that is not signed in time expires. A run that ends withdraws what it asks.
 func TestBarriers(t *testing.T) {
 	t.Parallel()
 	a := stage.Act(t, stage.Writes)
@@ -216,7 +216,7 @@ func TestABarrierOfMany(t *testing.T) {
 }
 
 // TestABarrierCostsFewEvents: a run that waits at a barrier has few events, whether somebody
-// signs or nobody does, since it has one timer, until the barrier expires.
+// signs or not, since it has one timer, until the barrier expires.
 func TestABarrierCostsFewEvents(t *testing.T) {
 	t.Parallel()
 	a := stage.Act(t, stage.Writes)

@@ -103,7 +103,7 @@ func TestIrreversible(t *testing.T) {
 	require.Equal(t, 2, last.Number)
 	require.Equal(t, ledger.CheckSucceeded, last.State)
 
-	// A reset asks nobody again, and repeats nothing, whatever the precheck says by now.
+	// A reset does not ask people again, and repeats nothing, whatever the precheck says by now.
 	weather(t, a, "rain")
 	require.NoError(t, a.Await(t, stage.Reset(t, a.Client(), run), nil))
 	require.Len(t, a.Written(t), 1)
@@ -146,7 +146,7 @@ func TestIrreversible(t *testing.T) {
 }
 
 // TestIrreversibleIsVerified: of an irreversible call that did not answer, verify says whether it
-// was made. One that was not is made again, and nobody is asked again.
+// was made. One that was not is made again, and people are not asked again.
 func TestIrreversibleIsVerified(t *testing.T) {
 	t.Parallel()
 	a := stage.ActBy(t, "post", `in=$(cat)

@@ -20,7 +20,7 @@ import (
 
 // outcomeCatalog has a tool that writes lines, one that notes them and answers anything, one
 // that erases them, and one that looks.
-const outcomeCatalog = sagaCatalog + `
+const outcomeCatalog = stage.SagaCatalog + `
   - {provider_type: skill, provider_name: book, operation: note, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 1, on: [unsent]},
      input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object},
      trust_requirement: allow_auto, status: allow_auto}

@@ -92,7 +92,7 @@ func TestCallsArePaid(t *testing.T) {
 	require.Equal(t, contract.Budget, f.Kind, f.Message)
 	require.Len(t, a.Written(t), before)
 
-	// Nobody pays for a run that nobody has granted.
+	// A run without a grant pays for nothing.
 	ungranted := stage.Start(t, a.Client(), thinks("none", "recall", "", 1, ""), input)
 	f = stage.FailureOf(t, stage.Await(t, a.Client(), ungranted, nil))
 	require.Equal(t, contract.Blocked, f.Kind, f.Message)

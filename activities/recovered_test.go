@@ -16,7 +16,7 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// heldPages is the tool of sagaCatalog; it erases a line that is slow, and looks at a line, only
+// heldPages is the tool of stage.SagaCatalog; it erases a line that is slow, and looks at a line, only
 // when the test lets it.
 const heldPages = `in=$(cat)
 line=$(printf '%s' "$in" | sed -n 's/.*"line":"\([^"]*\)".*/\1/p')
@@ -32,7 +32,7 @@ erase) echo "erase $line" >> "$LINES_FILE"
 look) held look; echo '{"kind":"tool_error","message":"it is not there"}'; exit 1 ;;
 esac`
 
-// recoveredPlan stage.Writes two lines, of which nobody knows the second. It is erased, and the plan
+// recoveredPlan writes two lines, of which nobody knows the second. It is erased, and the plan
 // goes on; it fails then if that is asked of it. Something beside it may fail.
 const recoveredPlan = `{apiVersion: chimera/v1, kind: Plan, name: recovered, version: "1", agent: tester, allow: [pure, committing],
   input_schema: {type: object, properties: {one: {type: string}, two: {type: string}, beside: {type: boolean}, fails: {type: boolean}, when: {type: string}}, required: [one, two, beside, fails, when]},
@@ -111,7 +111,7 @@ func undoneAfter(t *testing.T, a *stage.Acting, run client.WorkflowRun) time.Dur
 // edge handles it. Otherwise its failure ends the run.
 func TestRecovered(t *testing.T) {
 	t.Parallel()
-	a := stage.ActBy(t, "book", heldPages, sagaCatalog, sagaPolicy)
+	a := stage.ActBy(t, "book", heldPages, stage.SagaCatalog, stage.SagaPolicy)
 	digest := a.Publish(t, recoveredPlan)
 	cases := map[string]struct {
 		in        recovering
@@ -168,7 +168,7 @@ func TestRecovered(t *testing.T) {
 // TestRecoveryIsSteady: whatever happens while an effect is undone, it is undone once.
 func TestRecoveryIsSteady(t *testing.T) {
 	t.Parallel()
-	a := stage.ActBy(t, "book", heldPages, sagaCatalog, sagaPolicy)
+	a := stage.ActBy(t, "book", heldPages, stage.SagaCatalog, stage.SagaPolicy)
 	a.Options.ContinueAfter = 24
 	a.Again(t)
 	digest := a.Publish(t, recoveredPlan)
@@ -216,7 +216,7 @@ func TestRecoveryIsSteady(t *testing.T) {
 	}
 }
 
-// looks is the tool of sagaCatalog that says of a line that it is not there, once the test lets
+// looks is the tool of stage.SagaCatalog that says of a line that it is not there, once the test lets
 // it; what it erases it holds.
 var looks = heldPages[:strings.Index(heldPages, "look)")] + `look) if [ -e "$LINES_FILE-look-$line" ]; then echo '{"there":false}'; else echo '{"kind":"tool_error","message":"the light is out"}'; exit 1; fi ;;
 esac`
@@ -226,7 +226,7 @@ esac`
 // not be called again either.
 func TestUndoneIsNotCalledAgain(t *testing.T) {
 	t.Parallel()
-	a := stage.ActBy(t, "book", looks, sagaCatalog, sagaPolicy)
+	a := stage.ActBy(t, "book", looks, stage.SagaCatalog, stage.SagaPolicy)
 	source := strings.Replace(recoveredPlan, "{id: second, template: book/write, commit_policy: {}}",
 		`{id: second, template: book/write, commit_policy: {verify: {node: looked, with: {line: "${args.line}"}, executed: "output.there", output: {page: 7}}}}, {id: looked, template: book/look}`, 1)
 	digest := a.Publish(t, source)

@@ -91,7 +91,7 @@ func TestReviews(t *testing.T) {
 	require.Equal(t, calls, a.Written(t))
 }
 
-// TestReviewsExpire: what nobody reviews in time is not called.
+// TestReviewsExpire: a call that is not reviewed in time is not made.
 func TestReviewsExpire(t *testing.T) {
 	t.Parallel()
 	a := stage.ActBy(t, "book", reads, reviewCatalog, reviewPolicy)

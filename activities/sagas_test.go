@@ -11,49 +11,6 @@ import (
 	"chimera.ai/engine/internal/stage"
 )
 
-// sagaCatalog has a tool that stage.Writes lines, one that erases them, and one that looks.
-const sagaCatalog = `
-apiVersion: chimera/v1
-kind: Catalog
-templates:
-  - {provider_type: skill, provider_name: book, operation: write, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 0},
-     input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {page: {type: integer}}, required: [page]},
-     trust_requirement: allow_auto, status: allow_auto, trusted_output: true}
-  - {provider_type: skill, provider_name: book, operation: erase, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 0},
-     input_schema: {type: object, properties: {line: {type: string}, page: {type: integer}}, required: [line]}, output_schema: {type: object},
-     trust_requirement: allow_auto, status: allow_auto}
-  - {provider_type: skill, provider_name: book, operation: look, mode: deter, effect_class: pure, timeout_ms: 60000, retry_policy: {max_retries: 0},
-     input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {there: {type: boolean}}, required: [there]},
-     trust_requirement: allow_auto, status: allow_auto, trusted_output: true}
-`
-
-const sagaPolicy = `
-apiVersion: chimera/v1
-kind: PolicyBundle
-version: "1"
-unmodelled: [book/write, book/erase]
-rules:
-  - {id: any, type: hard, operations: [book/write, book/erase], require: 'action.inputs.line.size() < 20'}
-`
-
-// pages is the tool: what it stage.Writes is a line with its operation first.
-const pages = `in=$(cat)
-line=$(printf '%s' "$in" | sed -n 's/.*"line":"\([^"]*\)".*/\1/p')
-case $1 in
-write) echo "write $line" >> "$LINES_FILE"
-	case $line in
-	*tears*) echo '{"kind":"tool_error","message":"the page is torn"}'; exit 1 ;;
-	*hangs*) kill -9 $$ ;;
-	esac
-	echo '{"page":7}' ;;
-erase) case $line in
-	*ink*) echo '{"kind":"tool_error","message":"it does not go away"}'; exit 1 ;;
-	*wax*) echo '{}'; exit ;;
-	esac
-	echo "erase $in" >> "$LINES_FILE"; echo '{}' ;;
-look) if [ "$(grep -c "write $line\$" "$LINES_FILE")" -gt "$(grep -c "erase .*\"$line\"" "$LINES_FILE")" ]; then echo '{"there":true}'; else echo '{"there":false}'; fi ;;
-esac`
-
 // sagaPlan writes two lines and then fails, or waits.
 const sagaPlan = `{apiVersion: chimera/v1, kind: Plan, name: saga%s, version: "1", agent: tester, allow: [pure, committing],
   input_schema: {type: object, properties: {one: {type: string}, two: {type: string}}, required: [one, two]},
@@ -74,7 +31,7 @@ const failsLast = `{id: last, template: engine/fail, with: {message: "it ends he
 // TestSagas: what a run has done is undone in reverse order, and what cannot be is named.
 func TestSagas(t *testing.T) {
 	t.Parallel()
-	a := stage.ActBy(t, "book", pages, sagaCatalog, sagaPolicy)
+	a := stage.ActBy(t, "book", stage.Pages, stage.SagaCatalog, stage.SagaPolicy)
 	digest := a.Publish(t, fmt.Sprintf(sagaPlan, "", failsLast))
 	for name, c := range map[string]struct {
 		one, two  string
@@ -121,9 +78,9 @@ func TestSagas(t *testing.T) {
 func TestKeyedSagas(t *testing.T) {
 	t.Parallel()
 	const write = "operation: write, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 0},\n     input_schema: {type: object, properties: {line: {type: string}"
-	require.Contains(t, sagaCatalog, write)
-	keyed := strings.Replace(sagaCatalog, write, strings.Replace(write, "mode: deter,", "mode: deter, idempotency_port: key,", 1)+", key: {type: string}", 1)
-	a := stage.ActBy(t, "book", pages, keyed, sagaPolicy)
+	require.Contains(t, stage.SagaCatalog, write)
+	keyed := strings.Replace(stage.SagaCatalog, write, strings.Replace(write, "mode: deter,", "mode: deter, idempotency_port: key,", 1)+", key: {type: string}", 1)
+	a := stage.ActBy(t, "book", stage.Pages, keyed, stage.SagaPolicy)
 	digest := a.Publish(t, `{apiVersion: chimera/v1, kind: Plan, name: keyed, version: "1", agent: tester, allow: [pure, committing],
   input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object},
   nodes: [
@@ -151,7 +108,7 @@ func TestKeyedSagas(t *testing.T) {
 // whatever cancels it once more, and over several executions.
 func TestSagasAreSteady(t *testing.T) {
 	t.Parallel()
-	a := stage.ActBy(t, "book", pages, sagaCatalog, sagaPolicy)
+	a := stage.ActBy(t, "book", stage.Pages, stage.SagaCatalog, stage.SagaPolicy)
 	a.Options.ContinueAfter = 12
 	a.Again(t)
 	waits := `{id: last, template: engine/sleep, with: {ms: 600000}, timeout_ms: 700000}`

@@ -86,12 +86,12 @@ func TestErasedWhileItWaits(t *testing.T) {
 // was valid last decides, and what was never permitted needs no undoing.
 func TestABrokenPolicyHoldsNothingUp(t *testing.T) {
 	t.Parallel()
-	a := stage.ActBy(t, "book", pages, sagaCatalog, sagaPolicy)
+	a := stage.ActBy(t, "book", stage.Pages, stage.SagaCatalog, stage.SagaPolicy)
 	dir := t.TempDir()
 	files := host.Files{Catalog: []string{filepath.Join(dir, "catalog.yaml")}, Policy: []string{filepath.Join(dir, "policy.yaml")}}
 	write := func(name, text string) { require.NoError(t, os.WriteFile(name, []byte(text), 0o600)) }
-	write(files.Catalog[0], sagaCatalog)
-	write(files.Policy[0], sagaPolicy)
+	write(files.Catalog[0], stage.SagaCatalog)
+	write(files.Policy[0], stage.SagaPolicy)
 	a.Options.Reread = &files
 	a.Again(t)
 	eve := a.Enrol(t, "eve", "editor")
@@ -107,7 +107,7 @@ func TestABrokenPolicyHoldsNothingUp(t *testing.T) {
 	require.Len(t, a.Written(t), 1)
 
 	// A worker that begins with it decides nothing, and says where it is wrong.
-	write(files.Policy[0], sagaPolicy)
+	write(files.Policy[0], stage.SagaPolicy)
 	run = a.Start(t, "broken", digest, `{"line":"x"}`)
 	b = a.Asked(t, run, 1)[0]
 	write(files.Policy[0], "rules: [")

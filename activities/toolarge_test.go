@@ -14,7 +14,7 @@ import (
 // and the run ends.
 func TestAnActionThatIsTooLarge(t *testing.T) {
 	t.Parallel()
-	a := stage.ActBy(t, "book", pages, strings.ReplaceAll(sagaCatalog, "page: {type: integer}}, required: [line]", "page: {type: integer}, more: {type: string}}, required: [line]"), strings.Replace(sagaPolicy, "action.inputs.line.size() < 20", "true", 1))
+	a := stage.ActBy(t, "book", stage.Pages, strings.ReplaceAll(stage.SagaCatalog, "page: {type: integer}}, required: [line]", "page: {type: integer}, more: {type: string}}, required: [line]"), strings.Replace(stage.SagaPolicy, "action.inputs.line.size() < 20", "true", 1))
 	digest := a.Publish(t, `{apiVersion: chimera/v1, kind: Plan, name: large, version: "1", agent: tester, allow: [pure, committing],
   input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object},
   nodes: [{id: first, template: book/write, commit_policy: {}}, {id: back, template: book/erase, commit_policy: {rollback: {none: "gone"}}}, `+failsLast+`],

@@ -31,14 +31,14 @@ const coveredPlan = `{apiVersion: chimera/v1, kind: Plan, name: covered%d, versi
     {from_node: first, from_port: $compensate, to_node: back, to_port: page, edge_type: error, required: false, transform: "${output.page}"}]}`
 
 // undoFloor is the policy by which somebody of finance approves whatever erases a line.
-var undoFloor = strings.Replace(sagaPolicy, "unmodelled:", `approval: {floor: [{operations: [book/erase], groups: [{role: finance, min: 1}]}]}
+var undoFloor = strings.Replace(stage.SagaPolicy, "unmodelled:", `approval: {floor: [{operations: [book/erase], groups: [{role: finance, min: 1}]}]}
 unmodelled:`, 1)
 
 // TestUndoIsApprovedWithItsEffect: who approves an effect approves what the plan says to undo
 // it, if that follows from its arguments and its output, and if nobody else must approve it.
 func TestUndoIsApprovedWithItsEffect(t *testing.T) {
 	t.Parallel()
-	a := stage.ActBy(t, "book", pages, sagaCatalog, sagaPolicy)
+	a := stage.ActBy(t, "book", stage.Pages, stage.SagaCatalog, stage.SagaPolicy)
 	eve, fay := a.Enrol(t, "eve", "editor"), a.Enrol(t, "fay", "finance")
 	for at, c := range []struct {
 		name, asks, brings string
@@ -96,7 +96,7 @@ func TestUndoIsApprovedWithItsEffect(t *testing.T) {
 // guardian's key, undoes with other people's approval nothing but what they have approved.
 func TestOnlyWhatFollowsIsApproved(t *testing.T) {
 	t.Parallel()
-	a := stage.ActBy(t, "book", pages, sagaCatalog, sagaPolicy)
+	a := stage.ActBy(t, "book", stage.Pages, stage.SagaCatalog, stage.SagaPolicy)
 	eve := a.Enrol(t, "eve", "editor")
 	waits := strings.Replace(fmt.Sprintf(coveredPlan, 100, "", "${args.line}"), `engine/fail, with: {message: "it ends here"}`, "engine/sleep, with: {ms: 600000}, timeout_ms: 700000", 1)
 	digest := a.Publish(t, waits)
@@ -176,7 +176,7 @@ func TestOnlyWhatFollowsIsApproved(t *testing.T) {
 // approve what undoes its effect, and nobody pauses that.
 func TestUndoIsApprovedAfterTheDeadline(t *testing.T) {
 	t.Parallel()
-	a := stage.ActBy(t, "book", pages, sagaCatalog, undoFloor)
+	a := stage.ActBy(t, "book", stage.Pages, stage.SagaCatalog, undoFloor)
 	fay := a.Enrol(t, "fay", "finance")
 	run := a.Start(t, "late", a.Publish(t, `{apiVersion: chimera/v1, kind: Plan, name: late, version: "1", agent: tester, allow: [pure, committing], limits: {deadline_ms: 600000},
   input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object},

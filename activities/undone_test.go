@@ -15,7 +15,7 @@ import (
 // effects are undone.
 func TestUndoneBesideLocalNodes(t *testing.T) {
 	t.Parallel()
-	a := stage.ActBy(t, "book", pages, sagaCatalog, sagaPolicy)
+	a := stage.ActBy(t, "book", stage.Pages, stage.SagaCatalog, stage.SagaPolicy)
 	var nodes, edges []string
 	for n := range 40 {
 		nodes = append(nodes, fmt.Sprintf(`{id: s%d, template: engine/sleep, with: {ms: 500}, timeout_ms: 1000}`, n))

@@ -27,7 +27,7 @@ const verifiedPlan = `{apiVersion: chimera/v1, kind: Plan, name: acts, version: 
     {id: find, template: book/find}],
   edges: [$input.line -> write.line, write.ok -> $output.ok]}`
 
-// forgets stage.Writes a line and does not answer in time, once; or does not even write it, if it
+// forgets writes a line and does not answer in time, once; or does not even write it, if it
 // is "unwritten". It finds what is written, but of a line that is "silent".
 const forgets = `in=$(cat)
 case "$1" in

@@ -49,32 +49,13 @@ type acting struct {
 	dir   string
 }
 
-const actingCatalog = `
-apiVersion: chimera/v1
-kind: Catalog
-templates:
-  - {provider_type: skill, provider_name: book, operation: write, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 2, on: [unsent]},
-     input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]},
-     trust_requirement: allow_auto, status: allow_auto}
-`
-
-const actingPolicy = `
-apiVersion: chimera/v1
-kind: PolicyBundle
-version: "1"
-unmodelled: [book/write]
-rules:
-  - {id: short, type: hard, operations: [book/write], require: 'action.inputs.line.size() < 20', message: "a line is short"}
-`
-
-const actingPlan = `{apiVersion: chimera/v1, kind: Plan, name: acts, version: "1", agent: tester, allow: [pure, committing],
-  input_schema: {type: object, properties: {line: {type: string}}, required: [line]},
-  output_schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]},
-  nodes: [{id: write, template: book/write, commit_policy: {rollback: {none: "what is written stays"}}}],
-  edges: [$input.line -> write.line, write.ok -> $output.ok]}`
-
-// writes appends a line at once, so that calls side by side do not mix theirs.
-const writes = `line=$(cat); printf '%s\n' "$line" >> "$LINES_FILE"; echo '{"ok":true}'`
+// What rehearsals use, too.
+const (
+	actingCatalog = stage.ActingCatalog
+	actingPolicy  = stage.ActingPolicy
+	actingPlan    = stage.ActingPlan
+	writes        = stage.Writes
+)
 
 // act starts a deployment with effects, whose tool runs a shell script.
 func act(t *testing.T, script string) *acting {
@@ -112,7 +93,7 @@ func prepare(t *testing.T, tool, script, operations, rules string) *acting {
 	require.False(t, ds.HasErrors(), "%v", ds)
 	a.options = host.Options{
 		Client:  client.Options{HostPort: stage.Temporal(t).Address, Namespace: stage.Temporal(t).Namespace},
-		Catalog: cat, Policy: parsed(t, rules),
+		Catalog: cat, Policy: stage.Bundle(t, rules),
 		Executables: map[string]skills.Executable{tool: {Command: "/bin/sh", Args: []string{"-c", script, tool}, Pin: []string{"/bin/cat"}, Env: map[string]string{"LINES_FILE": a.lines}}},
 	}
 	return a
@@ -228,11 +209,7 @@ func (a *acting) publish(t *testing.T, source string) string {
 // start starts a run with a start grant.
 func (a *acting) start(t *testing.T, name, digest, input string) client.WorkflowRun {
 	t.Helper()
-	return a.Start(t, a.h.Client(), runID(t, name), digest, input)
-}
-
-func runID(t *testing.T, name string) string {
-	return strings.ReplaceAll(t.Name(), "/", "-") + "-" + name
+	return a.Start(t, a.h.Client(), stage.RunID(t, name), digest, input)
 }
 
 // written is what the tool has written.
@@ -303,12 +280,4 @@ func (a *acting) engine(t *testing.T) host.Options {
 		return a.options
 	}
 	return a.role(t, a.options, host.RoleEngine)
-}
-
-// parsed reads a policy.
-func parsed(t *testing.T, text string) *policy.Bundle {
-	t.Helper()
-	b, ds := policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(text)})
-	require.False(t, ds.HasErrors())
-	return b
 }

@@ -97,7 +97,7 @@ func TestAStartFromAnotherStore(t *testing.T) {
 			h := stage.Host(t, host.Options{ArgumentWithin: time.Second, Sealing: s})
 			elsewhere := stage.DialSealed(t, stage.Temporal(t).Address, store.Options{Dir: t.TempDir()}, s)
 			run := begin(t, elsewhere, long())
-			f := failureOf(t, stage.Await(t, h.Client(), run, nil))
+			f := stage.FailureOf(t, stage.Await(t, h.Client(), run, nil))
 			require.Equal(t, contract.Contract, f.Kind)
 			require.Contains(t, f.Message, "is not in this deployment's store")
 			require.Contains(t, f.Message, "send the argument inline")
@@ -161,7 +161,7 @@ func TestArgumentsThatCannotBeRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := raw(t, h.Client(), c.change, c.args...)
-			f := failureOf(t, stage.Await(t, h.Client(), run, nil))
+			f := stage.FailureOf(t, stage.Await(t, h.Client(), run, nil))
 			require.Equal(t, c.kind, f.Kind)
 			require.Contains(t, f.Message, c.want)
 			require.Equal(t, []string{}, f.Compensated)
@@ -218,7 +218,7 @@ func TestTheStoreIsAwayAtAStart(t *testing.T) {
 			require.Equal(t, contract.RunCancelled, stage.State(t, h.Client(), run).State)
 		}},
 		"it stays away": {time.Second, func(t *testing.T, h *host.Host, run client.WorkflowRun, _ func()) {
-			f := failureOf(t, stage.Await(t, h.Client(), run, nil))
+			f := stage.FailureOf(t, stage.Await(t, h.Client(), run, nil))
 			require.Equal(t, contract.StoreUnavailable, f.Kind)
 			require.Contains(t, f.Message, "its value cannot be read")
 		}},

@@ -64,11 +64,7 @@ func (a *acting) signal(t *testing.T, run client.WorkflowRun, envelope any) {
 	require.NoError(t, a.h.Client().SignalWorkflow(t.Context(), run.GetID(), "", contract.SignalSignature, envelope))
 }
 
-const approvedPlan = `{apiVersion: chimera/v1, kind: Plan, name: asks, version: "1", agent: tester, allow: [pure, committing],
-  input_schema: {type: object, properties: {line: {type: string}}, required: [line]},
-  output_schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]},
-  nodes: [{id: write, template: book/write, description: "Write a line", commit_policy: {approval: {groups: [{role: editor, min: 1}, {role: finance, min: 1}]}, rollback: {none: "what is written stays"}}}],
-  edges: [$input.line -> write.line, write.ok -> $output.ok]}`
+const approvedPlan = stage.ApprovedPlan
 
 // TestApprovals: an effect waits until the right people have approved exactly it, and happens
 // once. A run that is reset past the barrier asks nobody again: it asks how the barrier stands,
@@ -110,7 +106,7 @@ func TestApprovals(t *testing.T) {
 	v = a.update(t, other, fay.Sign(t, foreign, approval.Reject, nil))
 	require.True(t, v.Accepted, v.Detail)
 	require.Equal(t, contract.BarrierRejected, v.State)
-	f := failureOf(t, stage.Await(t, a.h.Client(), other, nil))
+	f := stage.FailureOf(t, stage.Await(t, a.h.Client(), other, nil))
 	require.Equal(t, contract.Rejected, f.Kind)
 	require.Contains(t, f.Message, "fay: not today")
 	require.Len(t, a.written(t), 1)

@@ -74,7 +74,7 @@ func TestTheLogDoesNotTell(t *testing.T) {
 			contract.Start{Source: source("", []string{"talks " + node}, []string{"$input.x -> talks.x", "talks.x -> $output.x"}), Input: json.RawMessage(`{"x":"erika"}`), Subject: "person-17"})
 		require.NoError(t, err)
 		run := h.Client().GetWorkflow(t.Context(), id, "")
-		f := failureOf(t, stage.Await(t, h.Client(), run, nil))
+		f := stage.FailureOf(t, stage.Await(t, h.Client(), run, nil))
 		require.Equal(t, kind, f.Kind, "%s: %s", node, f.Message)
 		said := log.String()
 		require.NotContains(t, said, "erika", node)

@@ -144,7 +144,7 @@ func TestDrift(t *testing.T) {
 		}
 		v := b.update(t, run, eve.Sign(t, at, approval.Approve, nil))
 		require.True(t, v.Accepted, v.Detail)
-		f := failureOf(t, stage.Await(t, b.h.Client(), run, nil))
+		f := stage.FailureOf(t, stage.Await(t, b.h.Client(), run, nil))
 		require.Equal(t, c.kind, f.Kind, f.Message)
 		require.Equal(t, "pay", f.Node)
 		require.Equal(t, c.calls, b.written(t))

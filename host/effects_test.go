@@ -35,7 +35,7 @@ echo '{"ok":true}'`)
 				require.NoError(t, err, line)
 				return
 			}
-			require.Equal(t, want, failureOf(t, err).Kind, line)
+			require.Equal(t, want, stage.FailureOf(t, err).Kind, line)
 		}
 		ends(run)
 		tasks := events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
@@ -94,7 +94,7 @@ func TestEffects(t *testing.T) {
 	require.Equal(t, ledger.Settled, i.State)
 
 	run = a.start(t, "no", digest, `{"line":"much longer than that"}`)
-	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
+	f := stage.FailureOf(t, stage.Await(t, a.h.Client(), run, nil))
 	require.Equal(t, contract.Rejected, f.Kind)
 	require.Contains(t, f.Message, "policy:short: a line is short")
 	require.Len(t, a.written(t), 1)

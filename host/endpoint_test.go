@@ -159,7 +159,7 @@ func TestPlaces(t *testing.T) {
 			if c.kind == "" {
 				require.NoError(t, err)
 			} else {
-				require.Equal(t, c.kind, failureOf(t, err).Kind, err)
+				require.Equal(t, c.kind, stage.FailureOf(t, err).Kind, err)
 			}
 			require.Equal(t, c.calls, p.calls(t))
 		})

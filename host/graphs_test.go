@@ -21,7 +21,7 @@ func TestGraphsOnARealServer(t *testing.T) {
 			var result json.RawMessage
 			var failure *contract.Failure
 			if err := stage.Await(t, h.Client(), run, &result); err != nil {
-				f := failureOf(t, err)
+				f := stage.FailureOf(t, err)
 				failure = &f
 			}
 			g.Check(t, string(result), failure, stage.State(t, h.Client(), run))

@@ -36,17 +36,6 @@ const (
 	sleeping = stage.Sleeping
 )
 
-// failureOf returns the failure of a run.
-func failureOf(t *testing.T, err error) contract.Failure {
-	t.Helper()
-	var application *temporal.ApplicationError
-	require.ErrorAs(t, err, &application)
-	var f contract.Failure
-	require.NoError(t, application.Details(&f))
-	require.Equal(t, application.Type(), string(f.Kind))
-	return f
-}
-
 func TestARunReturnsItsOutput(t *testing.T) {
 	h := stage.Host(t, host.Options{})
 	number := ` input_schema: {type: object, required: [x], properties: {x: {type: integer, maximum: 1000, minimum: 0}}}, output_schema: {type: object, required: [x], properties: {x: {type: integer, maximum: 1000, minimum: 0}}}`
@@ -91,7 +80,7 @@ func TestARunReturnsItsOutput(t *testing.T) {
 
 	// A run that cannot be loaded says what it knows of its plan.
 	refused := stage.Start(t, h.Client(), source("", []string{"a engine/pass 500"}, []string{"$input.x -> b.x"}), `{"x":1}`)
-	require.Equal(t, contract.Contract, failureOf(t, stage.Await(t, h.Client(), refused, nil)).Kind)
+	require.Equal(t, contract.Contract, stage.FailureOf(t, stage.Await(t, h.Client(), refused, nil)).Kind)
 	for name, want := range map[string]string{"ChimeraPlan": "test@1.0.0", "ChimeraAgent": "tester", "ChimeraState": "failed"} {
 		require.Equal(t, want, attributeOf(t, h.Client(), refused, name))
 	}

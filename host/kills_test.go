@@ -457,7 +457,7 @@ func killAround(t *testing.T, victim, operation string, postgres bool, at map[st
 	// Once a run has ended, all processes are connected.
 	k.leave(t, "act", "warm")
 	k.leave(t, "answer", "warm")
-	require.NoError(t, stage.Await(t, k.c, k.Start(t, k.c, runID(t, "warm"), k.digest, `{"line":"warm.0"}`), nil))
+	require.NoError(t, stage.Await(t, k.c, k.Start(t, k.c, stage.RunID(t, "warm"), k.digest, `{"line":"warm.0"}`), nil))
 	n, unknown := 0, int64(0)
 	for point, interrupt := range at {
 		for range (*kills + together - 1) / together {
@@ -485,7 +485,7 @@ func (k *killed) interrupted(t *testing.T, victim string, keyed bool, point, rou
 	interrupt(t, k, victim, round, func() []client.WorkflowRun {
 		for i := range together {
 			line := fmt.Sprintf("%s.%d", round, i)
-			runs = append(runs, k.Start(t, k.c, runID(t, line), k.digest, `{"line":"`+line+`"}`))
+			runs = append(runs, k.Start(t, k.c, stage.RunID(t, line), k.digest, `{"line":"`+line+`"}`))
 		}
 		return runs
 	})
@@ -509,14 +509,14 @@ func (k *killed) interrupted(t *testing.T, victim string, keyed bool, point, rou
 			}
 			keys[keyIn.FindStringSubmatch(lines[0])[1]] = true
 		case victim == "effects" && called:
-			f := failureOf(t, err)
+			f := stage.FailureOf(t, err)
 			require.Equal(t, contract.OutcomeUnknown, f.Kind, "%s: %s", about, f.Message)
 			unknown++
 			require.LessOrEqual(t, len(lines), 1, about)
 		case (victim == "database" || victim == "temporal") && called && err != nil:
 			// The end of the call could not be recorded in time, or the server was away for
 			// longer than a worker may be silent, and the call was cancelled.
-			f := failureOf(t, err)
+			f := stage.FailureOf(t, err)
 			require.Equal(t, contract.OutcomeUnknown, f.Kind, "%s: %s", about, f.Message)
 			unknown++
 			require.LessOrEqual(t, len(lines), 1, about)

@@ -122,7 +122,7 @@ func TestKillsLoseNoApproval(t *testing.T) {
 					var runs []client.WorkflowRun
 					for i := range together {
 						line := fmt.Sprintf("%s.%d", round, i)
-						runs = append(runs, k.Start(t, k.c, runID(t, line), k.digest, `{"line":"`+line+`"}`))
+						runs = append(runs, k.Start(t, k.c, stage.RunID(t, line), k.digest, `{"line":"`+line+`"}`))
 					}
 					interrupt(t, k, victim, eve, runs)
 					for _, run := range runs {

@@ -135,7 +135,7 @@ func publisherOfFiles(k *trust.Key) *trust.AddPublisher {
 func TestManifestWhileRuns(t *testing.T) {
 	t.Parallel()
 	f := newFilesServer(t)
-	a := stage.ActWith(t, host.Options{Catalog: f.operations, Policy: parsed(t, filesPolicy), Servers: map[string]mcp.Server{"files": f.server}})
+	a := stage.ActWith(t, host.Options{Catalog: f.operations, Policy: stage.Bundle(t, filesPolicy), Servers: map[string]mcp.Server{"files": f.server}})
 	key := newKey(t)
 	good, accept := f.manifest(t, key, "1.0.0", false)
 	a.State(t, publisherOfFiles(key), accept)
@@ -174,7 +174,7 @@ func TestManifestsInProduction(t *testing.T) {
 	f := newFilesServer(t)
 	p := stage.Produce(t, pgtest.URL(t))
 	l := p.As(t, p.Applier)
-	bundle := parsed(t, filesPolicy)
+	bundle := stage.Bundle(t, filesPolicy)
 	p.Begin(t, l)
 	p.Rely(t, l, f.operations, bundle)
 	key := newKey(t)

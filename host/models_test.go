@@ -50,7 +50,7 @@ rules:
 // foreseen is a policy with a model.
 func foreseen(t *testing.T, text, model string) *policy.Bundle {
 	t.Helper()
-	b := parsed(t, text)
+	b := stage.Bundle(t, text)
 	require.Empty(t, b.Load(func(policy.ModelFile) (*causal.Model, diag.Diagnostics) {
 		return causal.Parse(diag.Source{Name: "page.yaml", Text: []byte(model)})
 	}))

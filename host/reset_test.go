@@ -62,7 +62,7 @@ func TestResetsOfARefusedRun(t *testing.T) {
 		{Node: "n0", Visit: 1, Kind: ledger.NodeSkipped, Activity: "engine/sleep"},
 	}))
 	close(opened)
-	require.Equal(t, contract.Conflict, failureOf(t, stage.Await(t, c, first, nil)).Kind)
+	require.Equal(t, contract.Conflict, stage.FailureOf(t, stage.Await(t, c, first, nil)).Kind)
 	require.NotEmpty(t, events(t, c, first, enumspb.EVENT_TYPE_REQUEST_CANCEL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED), "its child is cancelled")
 
 	values, err := blob.Open(filepath.Join(dir, "blobs"))
@@ -95,9 +95,9 @@ func TestResetsOfARefusedRun(t *testing.T) {
 	}
 
 	again := reset(first, last(first))
-	require.Equal(t, contract.Conflict, failureOf(t, stage.Await(t, c, again, nil)).Kind)
+	require.Equal(t, contract.Conflict, stage.FailureOf(t, stage.Await(t, c, again, nil)).Kind)
 	again = reset(again, last(again))
-	require.Equal(t, contract.Conflict, failureOf(t, stage.Await(t, c, again, nil)).Kind)
+	require.Equal(t, contract.Conflict, stage.FailureOf(t, stage.Await(t, c, again, nil)).Kind)
 
 	refusals := events(t, c, first, enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED)
 	require.Len(t, refusals, 1)

@@ -103,7 +103,7 @@ func TestResources(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, `"text":"# `)
 	_, err = run(`everything/other, with: {uri: "demo://resource/static/document/features.md"}`, "", `{"uri":""}`)
-	require.Equal(t, contract.Drift, failureOf(t, err).Kind)
+	require.Equal(t, contract.Drift, stage.FailureOf(t, err).Kind)
 	out, err = given("everything/doc", "demo://resource/dynamic/text/7")
 	require.NoError(t, err)
 	require.Contains(t, out, "plaintext")
@@ -130,7 +130,7 @@ func TestResources(t *testing.T) {
 	} {
 		before := reads.Load()
 		_, err := given(c.operation, c.uri)
-		f := failureOf(t, err)
+		f := stage.FailureOf(t, err)
 		require.Equal(t, c.kind, f.Kind, "%s: %s", c.uri, f.Message)
 		require.Equal(t, before+c.reads, reads.Load(), c.uri)
 		if strings.Contains(c.uri, "%") {

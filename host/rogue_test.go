@@ -332,7 +332,7 @@ func TestAReportIsBounded(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.NoError(t, r.signals(run.GetID(), contract.SignalReport, forged))
-	f := failureOf(t, stage.Await(t, h.Client(), run, nil))
+	f := stage.FailureOf(t, stage.Await(t, h.Client(), run, nil))
 	require.Equal(t, contract.ServerError, f.Kind)
 	require.Less(t, len(f.Message), 5000)
 	require.Equal(t, ledger.RunFailed, told(t, h.Store(), run).State)

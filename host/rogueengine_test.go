@@ -33,7 +33,7 @@ func TestARogueEngine(t *testing.T) {
 	a := act(t, writes)
 	digest := a.publish(t, actingPlan)
 	long := a.start(t, "long", digest, `{"line":"much longer than that"}`)
-	require.Equal(t, contract.Rejected, failureOf(t, stage.Await(t, a.h.Client(), long, nil)).Kind, "from now on the plan is stored")
+	require.Equal(t, contract.Rejected, stage.FailureOf(t, stage.Await(t, a.h.Client(), long, nil)).Kind, "from now on the plan is stored")
 	a.options.Roles = []host.Role{host.RoleGuardian, host.RoleEffects}
 	a.again(t)
 	salt := []byte("0123456789abcdef")
@@ -89,7 +89,7 @@ func TestARogueEngine(t *testing.T) {
 		defer w.Stop()
 	}
 	var said []string
-	require.NoError(t, stage.Await(t, c, a.Start(t, c, runID(t, "granted"), digest, `{"line":"x"}`), &said))
+	require.NoError(t, stage.Await(t, c, a.Start(t, c, stage.RunID(t, "granted"), digest, `{"line":"x"}`), &said))
 	require.Len(t, said, 2, "%q", said)
 	for _, s := range said {
 		require.Contains(t, s, "the ledger does not have the run as open")

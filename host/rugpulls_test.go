@@ -48,7 +48,7 @@ func TestRugPulls(t *testing.T) {
 			r.kill(t)
 			v := a.update(t, run, eve.Sign(t, at, approval.Approve, nil))
 			require.True(t, v.Accepted, v.Detail)
-			f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
+			f := stage.FailureOf(t, stage.Await(t, a.h.Client(), run, nil))
 			require.Equal(t, contract.Drift, f.Kind, f.Message)
 			require.Equal(t, "pay", f.Node)
 			require.Equal(t, "start list look", r.got(t))

@@ -13,54 +13,11 @@ import (
 	"chimera.ai/engine/payload"
 )
 
-// sagaCatalog has a tool that writes lines, one that erases them, and one that looks.
-const sagaCatalog = `
-apiVersion: chimera/v1
-kind: Catalog
-templates:
-  - {provider_type: skill, provider_name: book, operation: write, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 0},
-     input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {page: {type: integer}}, required: [page]},
-     trust_requirement: allow_auto, status: allow_auto, trusted_output: true}
-  - {provider_type: skill, provider_name: book, operation: erase, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 0},
-     input_schema: {type: object, properties: {line: {type: string}, page: {type: integer}}, required: [line]}, output_schema: {type: object},
-     trust_requirement: allow_auto, status: allow_auto}
-  - {provider_type: skill, provider_name: book, operation: look, mode: deter, effect_class: pure, timeout_ms: 60000, retry_policy: {max_retries: 0},
-     input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {there: {type: boolean}}, required: [there]},
-     trust_requirement: allow_auto, status: allow_auto, trusted_output: true}
-`
-
-const sagaPolicy = `
-apiVersion: chimera/v1
-kind: PolicyBundle
-version: "1"
-unmodelled: [book/write, book/erase]
-rules:
-  - {id: any, type: hard, operations: [book/write, book/erase], require: 'action.inputs.line.size() < 20'}
-`
-
-// pages is the tool: what it writes is a line with its operation first.
-const pages = `in=$(cat)
-line=$(printf '%s' "$in" | sed -n 's/.*"line":"\([^"]*\)".*/\1/p')
-case $1 in
-write) echo "write $line" >> "$LINES_FILE"
-	case $line in
-	*tears*) echo '{"kind":"tool_error","message":"the page is torn"}'; exit 1 ;;
-	*hangs*) sleep 60 ;;
-	esac
-	echo '{"page":7}' ;;
-erase) case $line in
-	*ink*) echo '{"kind":"tool_error","message":"it does not go away"}'; exit 1 ;;
-	*wax*) echo '{}'; exit ;;
-	esac
-	echo "erase $in" >> "$LINES_FILE"; echo '{}' ;;
-look) if [ "$(grep -c "write $line\$" "$LINES_FILE")" -gt "$(grep -c "erase .*\"$line\"" "$LINES_FILE")" ]; then echo '{"there":true}'; else echo '{"there":false}'; fi ;;
-esac`
-
 // TestSagasAreSteady: a run that is cancelled is undone, whatever cancels it once more, and over
 // several executions, each of which replays.
 func TestSagasAreSteady(t *testing.T) {
 	stage.Parallel(t)
-	a := actBy(t, "book", pages, sagaCatalog, sagaPolicy)
+	a := actBy(t, "book", stage.Pages, stage.SagaCatalog, stage.SagaPolicy)
 	a.options.ContinueAfter = 12
 	a.again(t)
 	run := a.start(t, "cancelled", a.publish(t, `{apiVersion: chimera/v1, kind: Plan, name: saga, version: "1", agent: tester, allow: [pure, committing],

@@ -56,7 +56,7 @@ func TestAReferenceBringsNothingElsewhere(t *testing.T) {
 			require.NoError(t, err)
 			stolen := h.Client().GetWorkflow(t.Context(), id, thief.GetRunId())
 			err = stage.Await(t, h.Client(), stolen, nil)
-			require.Equal(t, contract.Contract, failureOf(t, err).Kind)
+			require.Equal(t, contract.Contract, stage.FailureOf(t, err).Kind)
 			require.ErrorContains(t, err, "stored for another workflow")
 			require.NotContains(t, err.Error(), "confidential")
 			require.Empty(t, events(t, h.Client(), stolen, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED))

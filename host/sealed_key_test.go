@@ -133,7 +133,7 @@ func TestAStartSealedWithAnotherKey(t *testing.T) {
 			place, err := json.Marshal([]string{"workflow", client.DefaultNamespace, id, "", ""})
 			require.NoError(t, err)
 			run := raw(t, h.Client(), func(r *workflowservice.StartWorkflowExecutionRequest) { r.WorkflowId = id }, c.sealed(string(place))...)
-			f := failureOf(t, stage.Await(t, h.Client(), run, nil))
+			f := stage.FailureOf(t, stage.Await(t, h.Client(), run, nil))
 			require.Equal(t, c.kind, f.Kind)
 			require.Contains(t, f.Message, c.want)
 			unheld(t, h.Client(), run)

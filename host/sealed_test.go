@@ -170,7 +170,7 @@ func TestASealedRunTellsNothing(t *testing.T) {
 			// And a run that fails.
 			broken := stage.Start(t, plain, given(source("", []string{"a engine/fail 5000 " + failing}, []string{"$input.x -> a.message"}),
 				"{type: string, minLength: 1, maxLength: 100}"), `{"x":"why"}`)
-			failure := failureOf(t, stage.Await(t, plain, broken, nil))
+			failure := stage.FailureOf(t, stage.Await(t, plain, broken, nil))
 			require.Equal(t, contract.ToolError, failure.Kind)
 			require.Equal(t, "why", failure.Message)
 			require.Equal(t, "a", failure.Node)

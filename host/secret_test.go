@@ -135,7 +135,7 @@ func TestSecretsDoNotComeBack(t *testing.T) {
 			err := stage.Await(t, h.Client(), run, &out)
 			said := string(out)
 			if c.fails {
-				said = failureOf(t, err).Message
+				said = stage.FailureOf(t, err).Message
 			} else {
 				require.NoError(t, err)
 			}

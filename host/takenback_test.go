@@ -33,7 +33,7 @@ func TestWhatAdminsTakeBack(t *testing.T) {
 	blocked.Status = "block"
 	p.state(t, &blocked)
 	begin(host.RoleEffects)
-	f := failureOf(t, stage.Await(t, p.h.Client(), run, nil))
+	f := stage.FailureOf(t, stage.Await(t, p.h.Client(), run, nil))
 	require.Equal(t, contract.Blocked, f.Kind, f.Message)
 	require.Contains(t, f.Message, "have stated block for the tool")
 	require.Empty(t, p.written(t))

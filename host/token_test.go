@@ -156,7 +156,7 @@ func TestKeysOnToken(t *testing.T) {
 	nextLog, nextGuardian := d.publics(t, d.settle(t, log2, guardian2, softhsm.PIN))
 	d.settle(t, log, guardian2, softhsm.PIN)
 	d.again(t)
-	f := failureOf(t, ends("unstated"))
+	f := stage.FailureOf(t, ends("unstated"))
 	require.Equal(t, contract.Blocked, f.Kind)
 	require.Contains(t, f.Message, "no statement of the admins lets this guardian's key sign permits")
 	d.state(t, &trust.AddGuardian{ID: "g2", Key: nextGuardian}, &trust.RevokeGuardian{ID: "g1"}, &trust.RotateLog{LogKey: nextLog})

@@ -128,7 +128,7 @@ func TestPublishedPlansAreSigned(t *testing.T) {
 	}
 	refused := func(ref, why string) {
 		t.Helper()
-		f := failureOf(t, start(ref))
+		f := stage.FailureOf(t, start(ref))
 		require.Equal(t, contract.Blocked, f.Kind)
 		require.Contains(t, f.Message, why)
 	}
@@ -193,7 +193,7 @@ func TestTheStoreAnswersAnother(t *testing.T) {
 	run, err := h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: contract.QueueEngine},
 		contract.WorkflowType, contract.Start{Plan: "other@1", Input: json.RawMessage(`{"x":2}`)})
 	require.NoError(t, err)
-	f := failureOf(t, stage.Await(t, h.Client(), run, nil))
+	f := stage.FailureOf(t, stage.Await(t, h.Client(), run, nil))
 	require.Equal(t, contract.Blocked, f.Kind)
 	require.Equal(t, "what is published as other@1 is the source of signed@1", f.Message)
 }

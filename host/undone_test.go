@@ -18,8 +18,8 @@ import (
 func TestACancelWhileTheEndIsWritten(t *testing.T) {
 	lengthy.Skip(t)
 	stage.Parallel(t)
-	a := actBy(t, "book", strings.Replace(pages, "case $1 in", `case $1 in
-look) echo "look" >> "$LINES_FILE"; while ! [ -e "$LINES_FILE-look" ]; do sleep 0.01; done; echo '{"there":true}' ;;`, 1), sagaCatalog, sagaPolicy)
+	a := actBy(t, "book", strings.Replace(stage.Pages, "case $1 in", `case $1 in
+look) echo "look" >> "$LINES_FILE"; while ! [ -e "$LINES_FILE-look" ]; do sleep 0.01; done; echo '{"there":true}' ;;`, 1), stage.SagaCatalog, stage.SagaPolicy)
 	run := a.start(t, "ends", a.publish(t, `{apiVersion: chimera/v1, kind: Plan, name: ends, version: "1", agent: tester, allow: [pure, committing],
   input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {there: {type: boolean}}},
   nodes: [{id: first, template: book/write, commit_policy: {}}, {id: back, template: book/erase, commit_policy: {rollback: {none: "gone"}}}, {id: look, template: book/look}],

@@ -156,7 +156,7 @@ func TestMoveAWaitingRun(t *testing.T) {
 	a.h, a.options = build("a"), common
 	a.Begin(t, a.ledger())
 	eve, fay := a.enrol(t, "eve", "editor"), a.enrol(t, "fay", "finance")
-	run := a.Start(t, b.client, runID(t, "moved"), a.publish(t, approvedPlan), `{"line":"one"}`)
+	run := a.Start(t, b.client, stage.RunID(t, "moved"), a.publish(t, approvedPlan), `{"line":"one"}`)
 	asked := a.asked(t, run, 1)[0]
 	require.True(t, a.insist(t, run, eve.Sign(t, asked, approval.Approve, nil)).Accepted)
 	require.NoError(t, a.h.Close())

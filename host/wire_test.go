@@ -217,7 +217,7 @@ func TestEffectsOverHTTP(t *testing.T) {
 		if c.kind == "" {
 			require.NoError(t, err, line)
 		} else {
-			f := failureOf(t, err)
+			f := stage.FailureOf(t, err)
 			require.Equal(t, c.kind, f.Kind, "%s: %s", line, f.Message)
 			require.Equal(t, "pay", f.Node)
 		}
@@ -242,7 +242,7 @@ func TestEffectsOverHTTP(t *testing.T) {
 
 	// One that says of no request in particular that it is bad may mean the session, and so ends that.
 	run := a.start(t, "400", digest, `{"line":"400"}`)
-	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
+	f := stage.FailureOf(t, stage.Await(t, a.h.Client(), run, nil))
 	require.Equal(t, contract.OutcomeUnknown, f.Kind, f.Message)
 	require.Equal(t, ledger.Unknown, a.row(t, run).State)
 	require.Len(t, w.posted["400"], 1)
@@ -251,7 +251,7 @@ func TestEffectsOverHTTP(t *testing.T) {
 	// By the protocol, a server that says that it does not know the session has not looked at the call. It knew
 	// the session just before, so it is not believed.
 	run = a.start(t, "404", digest, `{"line":"404"}`)
-	f = failureOf(t, stage.Await(t, a.h.Client(), run, nil))
+	f = stage.FailureOf(t, stage.Await(t, a.h.Client(), run, nil))
 	require.Equal(t, contract.OutcomeUnknown, f.Kind, f.Message)
 	require.Equal(t, ledger.Unknown, a.row(t, run).State)
 	require.Len(t, w.posted["404"], 1)
@@ -260,7 +260,7 @@ func TestEffectsOverHTTP(t *testing.T) {
 
 	// What a call that answered wrongly did, a reset does not do again.
 	tasks := events(t, a.h.Client(), runs["odd"], enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
-	f = failureOf(t, stage.Await(t, a.h.Client(), a.reset(t, runs["odd"], tasks[0].GetEventId()), nil))
+	f = stage.FailureOf(t, stage.Await(t, a.h.Client(), a.reset(t, runs["odd"], tasks[0].GetEventId()), nil))
 	require.Equal(t, contract.InvalidOutput, f.Kind, f.Message)
 	require.Len(t, w.posted["odd"], 1)
 }

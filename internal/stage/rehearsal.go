@@ -35,7 +35,7 @@ import (
 
 // Rehearse starts a host with the real interpreter, roles and store, and ends it with the
 // test. Its runs go in Temporal's test environment: they need no server, have no history,
-// and cannot be reset. Time is real, so a test that is about a long wait calls [Skip].
+// and are reset to their first task alone. Time is real, so a test that is about a long wait calls [Skip] or [Pass].
 // Hosts of one test, one after the other or with different roles, serve the same runs.
 func Rehearse(t testing.TB, o host.Options) *host.Host {
 	t.Helper()
@@ -63,6 +63,26 @@ func Rehearse(t testing.TB, o host.Options) *host.Host {
 // Skip lets the timers of a run that [Rehearse] serves fire at once from now on, whenever
 // nothing of the run is under way.
 func Skip(run client.WorkflowRun) { close(run.(*rehearsed).free) }
+
+// Pass lets so much time of a rehearsed run pass at once. The ledger's clock does not follow.
+func Pass(run client.WorkflowRun, d time.Duration) { run.(*rehearsed).pass <- d }
+
+// Length is about how many events the history of a rehearsed run would have, over all of its
+// executions.
+func Length(run client.WorkflowRun) int {
+	r := run.(*rehearsed)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.past + int(r.now.length.Load())
+}
+
+// Timers is how many timers the last execution of a rehearsed run has started.
+func Timers(run client.WorkflowRun) int {
+	r := run.(*rehearsed)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return int(r.now.timers.Load())
+}
 
 // Reset begins a rehearsed run anew, as a reset to its first workflow task does: as another
 // run of the same origin, which meets the rows that the ledger has.

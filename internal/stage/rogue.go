@@ -4,37 +4,15 @@ import (
 	"context"
 	"log/slog"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 
 	"chimera.ai/engine/contract"
 )
-
-// Pass lets so much time of a rehearsed run pass at once. The ledger's clock does not follow.
-func Pass(run client.WorkflowRun, d time.Duration) { run.(*rehearsed).pass <- d }
-
-// Length is about how many events the history of a rehearsed run would have, over all of its
-// executions.
-func Length(run client.WorkflowRun) int {
-	r := run.(*rehearsed)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.past + int(r.now.length.Load())
-}
-
-// Timers is how many timers the last execution of a rehearsed run has started.
-func Timers(run client.WorkflowRun) int {
-	r := run.(*rehearsed)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return int(r.now.timers.Load())
-}
 
 // Ask calls an activity of the hosts of a test as a workflow of anybody may: one of those of
 // the engine and the guardian, or a node on a queue.
