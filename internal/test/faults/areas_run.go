@@ -5,6 +5,11 @@ package main
 // interpreterTests are the tests of the interpreter about effects. They need no server.
 const interpreterTests = "Barrier|Signed|Undo|Undone|Lose|Lost|Attempt|Precheck|Pause|Permit|Effect|ManyWait"
 
+// activityTests need no rehearsal, of which there are many.
+const activityTests = "^Test(ASignatureIsForItsRun|AnApprovalIsOfTheRuleOfNow|EffectsNeedAGrant|Follows|HowCallsEnd|InputsAreTaintedUnlessVouchedFor|" +
+	"OnlyTheActivePolicyDecides|OnlyWordsMayDiffer|Post|PrechecksMustSucceed|TheCallOfAnotherWorker|TheCallerBelievesNoGuardian|" +
+	"TheStricterOfTwoPoliciesDecides|UndoingIsVerified|WhatWasUndoneIsNotCalled)$"
+
 var ofWorkflows = []Fault{
 	{
 		Name:   "a call with a permit is retried by Temporal",
@@ -103,7 +108,7 @@ var ofActivities = []Fault{
 		Old:    "\tif err := f.licensed(store, e, call, p.Issued.Time()); err != nil {\n\t\treturn contract.Outcome{}, err\n\t}\n",
 		New:    "",
 		Breaks: "The role that calls effects verifies the approvals itself.",
-		Tests:  Tests{"./activities", ""},
+		Tests:  Tests{"./activities", activityTests},
 	},
 	{
 		Name:   "a call that ran out of time is settled",
@@ -111,7 +116,7 @@ var ofActivities = []Fault{
 		Old:    "case !answers(known.Kind), e.again(call, known.Kind):",
 		New:    "case e.again(call, known.Kind):",
 		Breaks: "A call that may have happened is of unknown outcome.",
-		Tests:  Tests{"./activities", ""},
+		Tests:  Tests{"./activities", activityTests},
 	},
 	{
 		Name:   "the call of another worker is ended while it runs",
@@ -119,7 +124,7 @@ var ofActivities = []Fault{
 		Old:    "State: ledger.Unknown, Abandoned: true}",
 		New:    "State: ledger.Unknown}",
 		Breaks: "A call is taken for lost only once its time is over.",
-		Tests:  Tests{"./activities", ""},
+		Tests:  Tests{"./activities", activityTests},
 	},
 	{
 		Name:   "an effect that was undone is called again",
@@ -127,7 +132,7 @@ var ofActivities = []Fault{
 		Old:    "\tif undone, err := f.wasUndone(store, e, call); err != nil {\n\t\treturn contract.Outcome{}, err\n\t} else if undone {\n\t\treturn contract.Outcome{}, f.unknown(nil)\n\t}\n",
 		New:    "",
 		Breaks: "What was undone is not called again.",
-		Tests:  Tests{"./activities", ""},
+		Tests:  Tests{"./activities", activityTests},
 	},
 	{
 		Name:   "a failed precheck permits the effect",
@@ -135,7 +140,7 @@ var ofActivities = []Fault{
 		Old:    "case last.State != ledger.CheckSucceeded:",
 		New:    `case last.State == "":`,
 		Breaks: "An effect needs all of its prechecks to succeed.",
-		Tests:  Tests{"./activities", ""},
+		Tests:  Tests{"./activities", activityTests},
 	},
 	{
 		Name:   "an approval counts although nothing was checked again",
@@ -143,7 +148,7 @@ var ofActivities = []Fault{
 		Old:    "case errors.Is(err, ledger.ErrNotFound):\n\t\t\treturn false, nil\n",
 		New:    "case errors.Is(err, ledger.ErrNotFound):\n\t\t\treturn true, nil\n",
 		Breaks: "Prechecks are called once more after an approval.",
-		Tests:  Tests{"./activities", ""},
+		Tests:  Tests{"./activities", activityTests},
 	},
 	{
 		Name:   "an approval by a weaker rule is enough",
@@ -151,7 +156,7 @@ var ofActivities = []Fault{
 		Old:    "if v.Decision.Decision == ledger.Approve && approved.request.Rule.AtLeast(approved.least.Join(v.Rule)) == nil {",
 		New:    "if v.Decision.Decision == ledger.Approve {",
 		Breaks: "An approval counts only if as many people were asked as must be now.",
-		Tests:  Tests{"./activities", ""},
+		Tests:  Tests{"./activities", activityTests},
 	},
 	{
 		Name:   "the laxer of two policies decides",
@@ -159,7 +164,7 @@ var ofActivities = []Fault{
 		Old:    "strictness(w) > strictness(v)",
 		New:    "strictness(w) < strictness(v)",
 		Breaks: "Of the policy by which people were asked and the active one, the stricter decides.",
-		Tests:  Tests{"./activities", ""},
+		Tests:  Tests{"./activities", activityTests},
 	},
 	{
 		Name:   "a decision by the input of a run is not tainted",
@@ -167,7 +172,7 @@ var ofActivities = []Fault{
 		Old:    "\t\tt.Decision = t.Decision || of.InputDecision\n",
 		New:    "",
 		Breaks: "An input that no key vouches for is tainted.",
-		Tests:  Tests{"./activities", ""},
+		Tests:  Tests{"./activities", activityTests},
 	},
 	{
 		Name:   "a tool that differs in its schema counts as reworded",
@@ -175,7 +180,7 @@ var ofActivities = []Fault{
 		Old:    "was.Digest != n.Fingerprint || !fingerprint.Reworded(was, is) {",
 		New:    "was.Digest != n.Fingerprint {",
 		Breaks: "A tool that has changed is not called.",
-		Tests:  Tests{"./activities", ""},
+		Tests:  Tests{"./activities", activityTests},
 	},
 	{
 		Name:   "any policy decides once one is activated",
@@ -183,7 +188,7 @@ var ofActivities = []Fault{
 		Old:    `case s.Audience == trust.Dev, s.Bundle == bench.Policy && s.Bundle != "":`,
 		New:    `case s.Audience == trust.Dev, s.Bundle != "":`,
 		Breaks: "Only the policy that the admins have activated decides.",
-		Tests:  Tests{"./activities", ""},
+		Tests:  Tests{"./activities", activityTests},
 	},
 	{
 		Name:   "an effect that still stands is said to be gone",
@@ -191,7 +196,7 @@ var ofActivities = []Fault{
 		Old:    "out.Held[0] = !stands",
 		New:    "out.Held[0] = stands",
 		Breaks: "Undoing an effect is verified.",
-		Tests:  Tests{"./activities", ""},
+		Tests:  Tests{"./activities", activityTests},
 	},
 	{
 		Name:   "a signature at the barrier of another run is taken",
@@ -199,7 +204,7 @@ var ofActivities = []Fault{
 		Old:    `err == nil && (b.Workflow != run.Workflow || !strings.HasPrefix(b.ID, g.barrierID(s, run, b.Name)+"/")):`,
 		New:    `err == nil && (b.Workflow != run.Workflow || !strings.Contains(b.ID, "/")):`,
 		Breaks: "A signature counts for the run that it is about.",
-		Tests:  Tests{"./activities", ""},
+		Tests:  Tests{"./activities", activityTests},
 	},
 	{
 		Name:   "a worker frees money by its own word",
@@ -207,7 +212,7 @@ var ofActivities = []Fault{
 		Old:    "case p.Unstarted, p.Unsent && h.Call.Attested:",
 		New:    "case p.Unstarted, p.Unsent:",
 		Breaks: "What was held for a call is spent unless the operator attests its cost.",
-		Tests:  Tests{"./activities", ""},
+		Tests:  Tests{"./activities", activityTests},
 	},
 	{
 		Name:   "a run without a start grant stages changes",
@@ -215,7 +220,7 @@ var ofActivities = []Fault{
 		Old:    "if n.Kind == plan.KindCall && n.Effect != plan.Pure {",
 		New:    "if n.Kind == plan.KindCall && n.Effect.Commits() {",
 		Breaks: "Without a start grant a run has no effects.",
-		Tests:  Tests{"./activities", ""},
+		Tests:  Tests{"./activities", activityTests},
 	},
 	{
 		Name:   "what undoes an effect may bring another output",
@@ -223,6 +228,6 @@ var ofActivities = []Fault{
 		Old:    "if have != of || returned != output {",
 		New:    `if have != of || returned == "" && output != "" {`,
 		Breaks: "An approval of an effect covers only the call that undoes it.",
-		Tests:  Tests{"./activities", ""},
+		Tests:  Tests{"./activities", activityTests},
 	},
 }
